@@ -41,7 +41,7 @@ class Compiled : public Callable {
   const Program& program() const override { return *model_.program; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
   std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
-  std::vector<std::string> calls_on_host() const override { return executable_.calls_on_host(); }
+  std::vector<std::string> notes() const override { return device_notes(executable_); }
 
  private:
   CompiledModel model_;
@@ -57,7 +57,7 @@ class Packaged : public Callable {
   const Program& program() const override { return signature_; }
   std::vector<HostTensor> call(std::span<const HostTensor> inputs) override { return executable_.run(inputs); }
   std::string variant() const override { return variant_text(executable_.tables(), executable_.last_variant()); }
-  std::vector<std::string> calls_on_host() const override { return executable_.calls_on_host(); }
+  std::vector<std::string> notes() const override { return device_notes(executable_); }
 
  private:
   Executable executable_;
@@ -85,7 +85,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
   if (is_compiled || options.backend != "cpu") {
     refuse_build_flags(options.compile, is_compiled ? "a compiled program" : fmt::format("the backend {}", options.backend));
   }
-  if (is_compiled) return std::make_unique<Packaged>(Executable::load(path, options.threads), options.seed);
+  if (is_compiled) return std::make_unique<Packaged>(Executable::load(path, options.threads, options.compile.gpu), options.seed);
   if (options.backend == "cpu") {
     CompileSession session(options.use_cache);
     CompileModelOptions how = options.compile;

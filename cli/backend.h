@@ -21,8 +21,8 @@ class Callable {
   virtual const Program& program() const = 0;
   // All outputs of the graph, mutated inputs and buffers included.
   virtual std::vector<HostTensor> call(std::span<const HostTensor> inputs) = 0;
-  // Library kernels that calls on a GPU ran on the host.
-  virtual std::vector<std::string> calls_on_host() const { return {}; }
+  // What the last call's user should know of it, in a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
   // The variant that the last call ran, as variant_text has it; "" where there is one alone.
   virtual std::string variant() const { return ""; }
 };

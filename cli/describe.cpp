@@ -27,11 +27,14 @@ bool is_returned(const ToroidOutputInfo& output) { return toroid::is_returned({s
 
 }  // namespace
 
-void print_calls_on_host(std::FILE* to, const std::vector<std::string>& calls) {
-  if (calls.empty()) return;
+std::vector<std::string> device_notes(const Executable& executable) {
+  std::vector<std::string> notes;
+  const std::vector<std::string> calls = executable.calls_on_host(), obstacles = executable.graph_obstacles();
   std::string names;
   for (size_t i = 0; i < calls.size(); ++i) names += (i == 0 ? "" : i + 1 == calls.size() ? " and " : ", ") + calls[i];
-  fmt::print(to, "note: {} ran on the host, with copies\n", names);
+  if (!calls.empty()) notes.push_back(names + " ran on the host, with copies");
+  if (!obstacles.empty()) notes.push_back(fmt::format("calls are no CUDA graphs: {}", fmt::join(obstacles, ", ")));
+  return notes;
 }
 
 std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "toroid/program_abi.h"
+#include "runtime/program/executable.h"
 
 namespace toroid::cli {
 
@@ -22,8 +22,9 @@ namespace toroid::cli {
 // `most_outputs`: how many outputs to name, and how many of what is updated.
 void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_outputs = ~size_t{0});
 
-// Of a program on a GPU: "note: convolution and sort ran on the host, with copies"; nothing where there are none.
-void print_calls_on_host(std::FILE* to, const std::vector<std::string>& calls);
+// Of a program on a GPU, of its last call: "convolution and sort ran on the host, with copies", "calls are no CUDA graphs: it reads numbers
+// from tensors"; nothing where neither is so.
+std::vector<std::string> device_notes(const Executable& executable);
 
 // "s40=1", "all other sizes"; "" where there is one variant alone.
 std::string variant_text(const ToroidProgram& program, const ToroidVariant& variant);

@@ -33,7 +33,7 @@ std::invoke_result_t<Body> guarded(std::invoke_result_t<Body> failed, const Body
 #define TOROID_EXPORT extern "C" __attribute__((visibility("default")))
 
 TOROID_EXPORT ToroidLoaded* toroid_load(const char* library, const char* weights, int32_t threads) {
-  return guarded(nullptr, [&]() -> ToroidLoaded* { return new ToroidLoaded{toroid::Executable::load(library, weights, threads)}; });
+  return guarded(nullptr, [&]() -> ToroidLoaded* { return new ToroidLoaded{toroid::Executable::load(library, weights, threads, 0)}; });
 }
 
 TOROID_EXPORT void toroid_unload(ToroidLoaded* program) { delete program; }

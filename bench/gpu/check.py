@@ -3,10 +3,10 @@
 
 usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
 
-TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them. Needs PyTorch with CUDA for the rows, whose
-programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before each call; its ratio is that of the best peer to
-toroid. torch.compile is in its default mode, and left out of a row (and with 0 of all) where it takes more than --inductor-seconds. Writes
-OUT_DIR/SUITE.json, OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
+TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them; their calls are CUDA graphs where they can
+be. Needs PyTorch with CUDA for the rows, whose programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before
+each call; its ratio is that of the best peer to toroid. torch.compile is in its default mode, and left out of a row (and with 0 of all)
+where it takes more than --inductor-seconds. Writes OUT_DIR/SUITE.json, OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
 """
 import argparse
 import json
@@ -20,10 +20,12 @@ import time
 import models
 
 
-def run(command, log, timeout):
+
+def run(command, log, timeout, **environment):
     begin = time.time()
     try:
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout)
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
+                                env={**os.environ, **environment})
         text, code = result.stdout, result.returncode
     except subprocess.TimeoutExpired as error:
         text, code = (error.stdout or b"").decode(errors="replace") + "\ntimed out", 124
@@ -132,7 +134,7 @@ def time_row(torch, options, name, make_module, make, scratch):
         peers = {"eager_ms": module}
         if options.inductor_seconds > 0:
             function = compiled(torch, row, module, arguments, options.inductor_seconds)
-            peers.update({"inductor_ms": function} if function else {})
+            peers.update({"inductor_ms": function} if function is not None else {})
         where = [path("pt2"), "--inputs", path("in"), "--device", "cuda"]
         bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", path("json")]
         for turn in range(2):
@@ -198,7 +200,7 @@ def main():
         report = os.path.join(options.out, suite + ".json")
         command = [options.toroid, "conform", os.path.join(options.conformance, suite), "--device", "cuda", "--jobs", options.jobs,
                    "--json", report]
-        code, text, seconds = run(command, os.path.join(options.out, suite + ".txt"), options.suite_seconds)
+        code, text, seconds = run(command, os.path.join(options.out, suite + ".txt"), options.suite_seconds, TOROID_CUDA_GRAPHS="first")
         summary.append(f"{suite:<12} {text.strip().splitlines()[-1] if text.strip() else code} in {seconds:.0f} s")
         print(summary[-1], flush=True)
     if options.rows != "none":

@@ -1,12 +1,16 @@
 """Whole models as rows of check.py, in bfloat16 with random weights: name, a function that makes the module, one that makes its arguments.
 
-BERT and GPT-2 are those of transformers, where it can be imported; ViT-B/16 and Llama are written here, since a model's own code is no part of what
-is measured: their shapes, and the operators between products, are the published ones.
+BERT and GPT-2 are those of transformers, where it can be imported; ResNet-50, ViT-B/16 and Llama are written here, since a model's own code
+is no part of what is measured: their shapes, and the operators between products, are the published ones.
 """
 
 
 def rows(torch):
     half = lambda module: module.to(torch.bfloat16).eval()
+    image = lambda *sizes: torch.randn(sizes, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
+    yield "conv3x3_relu", lambda: convolution(torch, 256, 256, 3), lambda: (image(64, 256, 28, 28),)
+    yield "inverted_residual", lambda: inverted_residual(torch), lambda: (image(64, 64, 56, 56),)
+    yield "resnet50_b64", lambda: resnet50(torch), lambda: (image(64, 3, 224, 224),)
     tokens = lambda most, *sizes: (torch.randint(0, most, sizes, device="cuda"),)
     try:
         import transformers
@@ -18,8 +22,7 @@ def rows(torch):
         yield "gpt2_b8_s1024", lambda: half(transformers.GPT2Model(config)), lambda: tokens(50000, 8, 1024)
     else:
         yield "gpt2_b8_s1024", lambda: half(gpt2(torch)), lambda: tokens(50000, 8, 1024)
-    image = lambda: (torch.randn(64, 3, 224, 224, device="cuda", dtype=torch.bfloat16),)
-    yield "vit_b16_b64", lambda: half(vit(torch)), image
+    yield "vit_b16_b64", lambda: half(vit(torch)), lambda: (torch.randn(64, 3, 224, 224, device="cuda", dtype=torch.bfloat16),)
     yield "llama_8l_b4_s1024", lambda: half(llama(torch)), lambda: tokens(32000, 4, 1024)
 
 
@@ -136,3 +139,53 @@ def llama(torch, width=2048, inner=5632, layers=8, heads=16, kv_heads=4, words=3
             return self.norm(x)
 
     return Llama()
+
+
+def convolution(torch, channels, filters, size):
+    return channels_last(torch, torch.nn.Sequential(torch.nn.Conv2d(channels, filters, size, padding=size // 2), torch.nn.ReLU()))
+
+
+def inverted_residual(torch):
+    """A block of MobileNetV2 with its depthwise convolution, and the mean over pixels."""
+    nn = torch.nn
+    body = nn.Sequential(nn.Conv2d(64, 384, 1), nn.ReLU6(), nn.Conv2d(384, 384, 3, padding=1, groups=384), nn.ReLU6(), nn.Conv2d(384, 64, 1))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = body
+
+        def forward(self, x):
+            return (x + self.body(x)).mean((2, 3))
+
+    return channels_last(torch, Block())
+
+
+def channels_last(torch, module):
+    return module.to(torch.bfloat16).to(memory_format=torch.channels_last).eval()
+
+
+def resnet50(torch):
+    """As torchvision's, with random weights."""
+    nn = torch.nn
+
+    def normalised(channels, filters, size, stride=1):
+        return nn.Sequential(nn.Conv2d(channels, filters, size, stride, size // 2, bias=False), nn.BatchNorm2d(filters))
+
+    class Bottleneck(nn.Module):
+        def __init__(self, channels, width, stride):
+            super().__init__()
+            self.body = nn.Sequential(normalised(channels, width, 1), nn.ReLU(), normalised(width, width, 3, stride), nn.ReLU(),
+                                      normalised(width, 4 * width, 1))
+            self.shortcut = nn.Identity() if channels == 4 * width else normalised(channels, 4 * width, 1, stride)
+
+        def forward(self, x):
+            return torch.relu(self.body(x) + self.shortcut(x))
+
+    layers = [normalised(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(count):
+            layers.append(Bottleneck(channels, width, stride if i == 0 else 1))
+            channels = 4 * width
+    return channels_last(torch, nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)))

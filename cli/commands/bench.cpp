@@ -23,6 +23,7 @@
 #include "graph/text/text.h"
 #include "json_text.h"
 #include "runtime/contract/contract.h"
+#include "runtime/cuda/early_start.h"
 #include "runtime/kernels/registry/machine_limits.h"
 
 namespace toroid::cli {
@@ -73,12 +74,32 @@ Timing time_calls(F call, double seconds) {
 }
 
 // On a GPU: between events on its stream, with inputs and outputs that stay there.
-Timing time_on_device(Executable& program, const std::vector<HostTensor>& inputs, double seconds) {
-  program.run(inputs);
-  const double once = program.time_on_device(inputs, 3).back();
-  std::vector<double> times = program.time_on_device(inputs, std::clamp(static_cast<int>(seconds / std::max(once, 1e-6)), 10, 1000));
-  for (double& each : times) each *= 1e3;
-  return summary(std::move(times));
+struct DeviceTiming {
+  Timing calls, one_by_one;  // the latter: each kernel started by itself; the same where calls are no graphs
+  double host_us, one_by_one_host_us;
+  std::optional<size_t> graph_nodes;
+};
+DeviceTiming time_on_device(Executable& program, const std::vector<HostTensor>& inputs, double seconds) {
+  const auto timed = [&](bool graphs, double how_long, Timing& calls, double& host_us) {
+    DeviceTimes times = program.time_on_device(inputs, {.seconds = how_long, .graphs = graphs});
+    for (double& each : times.seconds) each *= 1e3;
+    calls = summary(std::move(times.seconds));
+    host_us = times.host_seconds * 1e6;
+  };
+  DeviceTiming result{};
+  timed(true, seconds, result.calls, result.host_us);
+  result.graph_nodes = program.graph_nodes();
+  result.one_by_one = result.calls;
+  result.one_by_one_host_us = result.host_us;
+  if (result.graph_nodes) timed(false, seconds / 4, result.one_by_one, result.one_by_one_host_us);
+  return result;
+}
+
+// "a CUDA graph of 14 nodes, 3.1 us of the host a call; kernel by kernel 0.1620 ms, 25.0 us of the host"
+std::string device_text(const DeviceTiming& timing) {
+  if (!timing.graph_nodes) return fmt::format("started kernel by kernel, {:.1f} us of the host a call", timing.host_us);
+  return fmt::format("a CUDA graph of {} nodes, {:.1f} us of the host a call; kernel by kernel {:.4f} ms, {:.1f} us of the host",
+                     *timing.graph_nodes, timing.host_us, timing.one_by_one.median_ms, timing.one_by_one_host_us);
 }
 
 // Copies in memory of this process, aligned as a program's own tensors are. Those of a mapped file may begin anywhere: then every vector that is
@@ -144,25 +165,29 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   return steps;
 }
 
-// The longest first.
-void print_steps(std::vector<StepTiming> steps, const MachineLimits& limits) {
+// The longest first. limits: of the processor; none for a GPU.
+void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimits>& limits) {
   double total = 0;
   for (const StepTiming& step : steps) total += step.median_us;
   std::stable_sort(steps.begin(), steps.end(), [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
-  fmt::print(
-      "  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 "
-      "products, {:.1f} of "
-      "bfloat16, {:.1f} of int8\n",
-      limits.memory_bytes_per_s * 1e-9, limits.third_level.bytes_per_s * 1e-9, limits.second_level.bytes_per_s * 1e-9,
-      limits.multiply_flops_per_s * 1e-9, limits.bf16_flops_per_s * 1e-9, limits.int8_flops_per_s * 1e-9);
-  fmt::print(
-      "  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
+  if (limits) {
+    fmt::print(
+        "  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 "
+        "products, {:.1f} of "
+        "bfloat16, {:.1f} of int8\n",
+        limits->memory_bytes_per_s * 1e-9, limits->third_level.bytes_per_s * 1e-9, limits->second_level.bytes_per_s * 1e-9,
+        limits->multiply_flops_per_s * 1e-9, limits->bf16_flops_per_s * 1e-9, limits->int8_flops_per_s * 1e-9);
+    fmt::print(
+        "  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
+  } else {
+    fmt::print("  all steps {:.4f} ms on the GPU\n", total * 1e-3);
+  }
   fmt::print("  {:>13} {:>7} {:>8} {:>9} {:>9}  step\n", "median", "share", "GB/s", "GFLOP/s", "of limit");
   auto rate = [](std::optional<double> work, double us) {
     return work.value_or(0) > 0 ? fmt::format("{:.1f}", *work / us * 1e-3) : std::string("-");
   };
   for (const StepTiming& step : steps) {
-    const double share = 100 * step.share_of_limit(limits);
+    const double share = limits ? 100 * step.share_of_limit(*limits) : 0;
     fmt::print("  {:10.1f} us {:5.1f} % {:>8} {:>9} {:>9}  {} {}\n", step.median_us, 100 * step.median_us / total,
                rate(step.bytes, step.median_us), rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-",
                step.position, step.form.empty() ? step.name : fmt::format("{} ({})", step.name, step.form));
@@ -180,7 +205,7 @@ int cmd_bench(int argc, const char* const* argv) {
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
-  flags.add_option("--device", device, "where to run").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
+  flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
@@ -192,7 +217,9 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
 
-  options.target = parse_target(device);
+  set_device(options, device);
+  std::optional<cuda::EarlyStart> early;
+  if (options.target == codegen::Target::Cuda) early.emplace(options.gpu);
   if (!json_path.empty()) check_writable(json_path);
   Stopwatch watch;
   std::optional<CompiledModel> model;
@@ -204,7 +231,7 @@ int cmd_bench(int argc, const char* const* argv) {
           .help(by_step ? "give the .pt2: the steps of a program are timed only where it is compiled for that"
                         : "give the .pt2, or compile it with --mode max");
     }
-    executable.emplace(Executable::load(model_path, threads));
+    executable.emplace(Executable::load(model_path, threads, options.gpu));
   } else {
     CompileSession session(!no_cache);
     options.profile = by_step;
@@ -218,25 +245,29 @@ int cmd_bench(int argc, const char* const* argv) {
   const Program signature = signature_of(general_variant(executable->tables()));
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
-  const Timing timing =
-      executable->is_on_device() ? time_on_device(*executable, inputs, seconds) : time_calls([&] { executable->run(inputs); }, seconds);
+  std::optional<DeviceTiming> on_device;
+  if (executable->is_on_device()) on_device = time_on_device(*executable, inputs, seconds);
+  const Timing timing = on_device ? on_device->calls : time_calls([&] { executable->run(inputs); }, seconds);
   refuse_changed_files();
-  print_calls_on_host(stderr, executable->calls_on_host());
+  for (const std::string& note : device_notes(*executable)) fmt::print(stderr, "note: {}\n", note);
   const ToroidVariant& ran = executable->last_variant();
   const std::string variant = variant_text(executable->tables(), ran);
   fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,
              timing.min_ms, timing.max_ms, compile_s, model ? fmt::format("; cache: {}", model->cache_use) : "");
   fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(ran), executable->arena_bytes(), executable->arena_lower_bound());
+  if (on_device) fmt::print("  {}\n", device_text(*on_device));
   constexpr size_t kShownOutputs = 8;
   print_interface(stdout, executable->tables(), kShownOutputs);
   if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices));
   if (!variant.empty()) fmt::print("  ran the variant for {}\n", variant);
   std::vector<StepTiming> steps;
-  MachineLimits limits{};
+  std::optional<MachineLimits> limits;
   if (by_step) {
     steps = step_medians(*executable, inputs);
-    RuntimePool pool(threads);
-    limits = measure_machine_limits(pool);
+    if (!on_device) {
+      RuntimePool pool(threads);
+      limits = measure_machine_limits(pool);
+    }
     print_steps(steps, limits);
   }
   if (!json_path.empty()) {
@@ -257,21 +288,27 @@ int cmd_bench(int argc, const char* const* argv) {
     if (model) {
       for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
     }
-    if (by_step) {
-      json["copy_bytes_per_s"] = limits.copy_bytes_per_s;
-      json["multiply_flops_per_s"] = limits.multiply_flops_per_s;
-      json["memory_bytes_per_s"] = limits.memory_bytes_per_s;
-      json["third_level_bytes_per_s"] = limits.third_level.bytes_per_s;
-      json["second_level_bytes_per_s"] = limits.second_level.bytes_per_s;
-      json["bf16_flops_per_s"] = limits.bf16_flops_per_s;
-      json["int8_flops_per_s"] = limits.int8_flops_per_s;
+    if (on_device) {
+      json["graph_nodes"] = on_device->graph_nodes.value_or(0);
+      json["host_us"] = on_device->host_us;
+      json["one_by_one_ms"] = on_device->one_by_one.median_ms;
+      json["one_by_one_host_us"] = on_device->one_by_one_host_us;
+    }
+    if (limits) {
+      json["copy_bytes_per_s"] = limits->copy_bytes_per_s;
+      json["multiply_flops_per_s"] = limits->multiply_flops_per_s;
+      json["memory_bytes_per_s"] = limits->memory_bytes_per_s;
+      json["third_level_bytes_per_s"] = limits->third_level.bytes_per_s;
+      json["second_level_bytes_per_s"] = limits->second_level.bytes_per_s;
+      json["bf16_flops_per_s"] = limits->bf16_flops_per_s;
+      json["int8_flops_per_s"] = limits->int8_flops_per_s;
     }
     for (const StepTiming& step : steps) {
       json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
       if (!step.form.empty()) json["steps"].back()["form"] = step.form;
       if (step.bytes) json["steps"].back()["bytes"] = *step.bytes;
       if (step.flops) json["steps"].back()["flops"] = *step.flops;
-      json["steps"].back()["of_limit"] = step.share_of_limit(limits);
+      if (limits) json["steps"].back()["of_limit"] = step.share_of_limit(*limits);
     }
     write_file_atomically(json_path, json_text(json) + "\n");
   }

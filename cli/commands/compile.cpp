@@ -10,6 +10,7 @@
 #include "command.h"
 #include "describe.h"
 #include "driver/compile.h"
+#include "driver/gpu_binaries.h"
 #include "emit_benchmark.h"
 #include "explain_cache.h"
 #include "flags.h"
@@ -42,7 +43,7 @@ SizeValues parse_sizes(std::string_view text) {
 }  // namespace
 
 int cmd_compile(int argc, const char* const* argv) {
-  std::string model_path, output, device = "cpu", mode = "default";
+  std::string model_path, output, device = "cpu", mode = "default", architectures;
   bool no_cache = false;
   CompileModelOptions options;
   std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
@@ -50,7 +51,10 @@ int cmd_compile(int argc, const char* const* argv) {
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file").required();
   flags.add_option("-o,--output", output, "the library to write");
-  flags.add_option("--device", device, "what to compile for").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
+  flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
+  flags.add_option(
+      "--arch", architectures,
+      "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here)");
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
@@ -80,7 +84,10 @@ int cmd_compile(int argc, const char* const* argv) {
                 fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
         .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
   }
-  options.target = parse_target(device);
+  set_device(options, device);
+  options.architectures = parse_architectures(architectures);
+  if (!architectures.empty() && options.target != codegen::Target::Cuda)
+    throw Error(ErrorKind::InvalidOption, fmt::format("--arch means nothing for the device {}", device)).help("add --device cuda");
   options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
   options.profile = !benchmark.empty();
   options.dump_ir = dump_ir;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,10 @@
 #include "command.h"
 #include "flags.h"
 #include "json_text.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/matmul.h"
 #include "runtime/pool/pool.h"
+#include "toolchain/nvrtc.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid::cli {
@@ -159,19 +163,43 @@ void check_memory_and_folders(std::vector<Finding>& findings) {
   }
 }
 
+// GPUs, and what programs on them are compiled with.
+void check_gpus(std::vector<Finding>& findings) {
+  if (const auto absence = cuda::absence()) {
+    findings.push_back({"GPU", State::Note, fmt::format("programs run on the CPU: {}", *absence)});
+    return;
+  }
+  for (int number = 0; number < cuda::Device::count(); ++number) {
+    const cuda::Device& device = cuda::Device::get(number);
+    findings.push_back({fmt::format("GPU {}", number), State::Good, fmt::format("{}, sm_{}", device.name(), device.compute_capability())});
+  }
+  const auto look_for = [&](const char* what, const std::function<std::string()>& name, const char* absent) {
+    try {
+      findings.push_back({what, State::Good, name()});
+    } catch (const Error& error) {
+      findings.push_back({what, State::Note, fmt::format("{}: {}", error.message(), absent), error.help_text()});
+    }
+  };
+  look_for("CUDA compiler", nvrtc_version, "programs for GPUs cannot be compiled");
+  look_for(
+      "CUDA products",
+      [] {
+        cuda::Products::open_library();
+        return std::string("cuBLASLt");
+      },
+      "programs with products do not run on GPUs");
+}
+
 // What is opened by name at run time: present or not, never a problem by itself.
 void check_libraries(std::vector<Finding>& findings) {
-  for (const auto& [name, file] : {std::pair("vector functions", "libmvec.so.1"), std::pair("CUDA driver", "libcuda.so.1")}) {
-    void* const handle = ::dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    const bool is_needed = std::string_view(file) == "libmvec.so.1";
-    if (handle != nullptr) {
-      findings.push_back({name, State::Good, file});
-      ::dlclose(handle);
-    } else if (is_needed) {
-      findings.push_back({name, State::Problem, fmt::format("{} cannot be opened", file), "install the C library whole (libc6)"});
-    } else {
-      findings.push_back({name, State::Note, "no GPU: programs run on the CPU"});
-    }
+  constexpr const char* kVectorFunctions = "libmvec.so.1";
+  void* const handle = ::dlopen(kVectorFunctions, RTLD_LAZY | RTLD_LOCAL);
+  if (handle != nullptr) {
+    findings.push_back({"vector functions", State::Good, kVectorFunctions});
+    ::dlclose(handle);
+  } else {
+    findings.push_back(
+        {"vector functions", State::Problem, fmt::format("{} cannot be opened", kVectorFunctions), "install the C library whole (libc6)"});
   }
   findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool::threads_for(0))});
 }
@@ -191,6 +219,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   check_remote_cache(findings);
   check_memory_and_folders(findings);
   check_libraries(findings);
+  check_gpus(findings);
   bool is_well = true;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Finding& each : findings) {

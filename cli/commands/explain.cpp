@@ -15,6 +15,7 @@
 #include "driver/compile.h"
 #include "driver/pass_costs.h"
 #include "flags.h"
+#include "gpu_kernels.h"
 #include "graph/text/text.h"
 #include "json_text.h"
 #include "lower/lower.h"
@@ -211,6 +212,7 @@ int cmd_explain(int argc, const char* const* argv) {
   std::string lock_path;
   bool all = false;
   Filter filter;
+  std::string device = "cpu";
   Flags flags("explain", "Says what each step of a model is made of, and why operators are one step or two.");
   flags.add_option("MODEL", path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_flag("--all", all, "name also the pairs that are one step, and those of which one is computed once");
@@ -224,6 +226,7 @@ int cmd_explain(int argc, const char* const* argv) {
   flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
+  flags.add_option("--device", device, "cuda: say what each kernel takes of the GPU").shows_default();
   flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
   if (!filter.between.empty() && filter.between.size() != 2) {
@@ -231,8 +234,13 @@ int cmd_explain(int argc, const char* const* argv) {
         .help("write the model first: toroid explain MODEL --between linear layer_norm");
   }
 
+  set_device(options, device);
   if (!json_path.empty()) check_writable(json_path);
   Program program = std::filesystem::path(path).extension() == ".txt" ? parse_text(read_file(path)) : CompileSession::import(path);
+  if (options.target == codegen::Target::Cuda) {
+    explain_gpu_kernels(std::move(program), options);
+    return 0;
+  }
   run_passes(program, {.without = options.without_passes, .costs = pass_costs()});
   const Graph& graph = program.graph;
   for (const std::string& name : filter.between) check_is_known(graph, name);

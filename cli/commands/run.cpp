@@ -13,6 +13,7 @@
 #include "compare.h"
 #include "describe.h"
 #include "flags.h"
+#include "runtime/cuda/early_start.h"
 
 namespace toroid::cli {
 namespace {
@@ -79,7 +80,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--expect", expected_path,
                    "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
   tolerance.add_flags(flags);
-  flags.add_option("--device", device, "where to run").one_of({"cpu", "cuda", "emulated-cuda"}).shows_default();
+  flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_flag("--explain-cache", options.compile.explain_cache,
@@ -92,7 +93,9 @@ int cmd_run(int argc, const char* const* argv) {
         .help("add --outputs OUT.safetensors to keep the results, --expect FILE to compare them");
   }
 
-  options.compile.target = parse_target(device);
+  set_device(options.compile, device);
+  std::optional<cuda::EarlyStart> early;
+  if (options.compile.target == codegen::Target::Cuda) early.emplace(options.compile.gpu);
   if (!outputs_path.empty()) check_writable(outputs_path);
   const std::unique_ptr<Callable> callable = load_model(model, options);
   const Results results = returned(callable->program(), callable->call(read_inputs(inputs_path, callable->program())));
@@ -100,7 +103,7 @@ int cmd_run(int argc, const char* const* argv) {
   if (!outputs_path.empty())
     write_outputs(outputs_path, results.tensors, output_names == "model" ? results.model_names : results.file_names);
   report_results(outputs_path, results, callable->variant());
-  print_calls_on_host(stderr, callable->calls_on_host());
+  for (const std::string& note : callable->notes()) fmt::print(stderr, "note: {}\n", note);
   if (expected_path.empty()) return 0;
   const Comparison comparison = compare_with(expected_path, results, tolerance);
   refuse_changed_files();  // what is expected

@@ -45,10 +45,25 @@ typedef struct ToroidGpuRuntime {
   void* failure;
 } ToroidGpuRuntime;
 
-/* Kernels, as the driver loads them. */
+/* For which GPUs a binary is. */
+typedef enum ToroidGpuKind {
+  TOROID_GPU_EXACT,  /* code for this compute capability alone */
+  TOROID_GPU_FAMILY, /* code for this one, and later ones of its major version */
+  TOROID_GPU_PTX     /* text that the driver compiles, for this one and all later ones */
+} ToroidGpuKind;
+
+/* Kernels, as the driver loads them. All binaries of a unit have the same. */
+typedef struct ToroidGpuBinary {
+  const void* data;
+  int32_t unit;
+  int32_t capability; /* 90 for 9.0 */
+  int32_t kind;       /* ToroidGpuKind */
+} ToroidGpuBinary;
+
 typedef struct ToroidGpuProgram {
-  const void* const* binaries;
+  const ToroidGpuBinary* binaries;
   int32_t num_binaries;
+  int32_t draws; /* 1: a kernel has ToroidCall::random among its arguments */
 } ToroidGpuProgram;
 
 #ifdef __cplusplus

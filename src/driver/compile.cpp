@@ -1,5 +1,6 @@
 #include "driver/compile.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -19,6 +20,7 @@
 #include "codegen/wrapper/program_tables.h"
 #include "driver/choose_kernels.h"
 #include "driver/generated_variant.h"
+#include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
@@ -64,7 +66,7 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return "";
   if (options.target == codegen::Target::EmulatedCuda) return "emulated CUDA";
-  return fmt::format("CUDA, {}, {}", cuda_architecture(), nvrtc_version());
+  return fmt::format("CUDA, {}, {}", fmt::join(architectures_of(options), " "), nvrtc_version());
 }
 
 // What is for processors alone.
@@ -160,25 +162,27 @@ std::string build(const std::vector<std::string>& units, const Toolchain& tools,
   return tools.link_shared(built, linking);
 }
 
-// The same with the binaries of CUDA units; all compilers run at once.
+// The same with the binaries of CUDA units; all compilers run at once. The wrapper is not optimised: it starts kernels, and compiles in half the
+// time.
 std::string build(std::vector<std::string> units, const std::vector<std::string>& gpu_units, const Toolchain& tools, int threads,
-                  const CompileOptions& how) {
+                  const CompileOptions& how, std::span<const codegen::GpuBinary> binaries) {
   if (gpu_units.empty()) return build(units, tools, threads, how);
-  const std::string architecture = cuda_architecture();
+  CompileOptions plain = how;
+  plain.optimization = 0;
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
   std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < gpu_units.size(); ++i) {
+  for (size_t i = 0; i < binaries.size(); ++i) {
     objects.push_back(pool.submit([&, i] {
-      const CudaBinary binary = compile_cuda(gpu_units[i], architecture, gpu_units.size() == 1 ? "kernels" : fmt::format("kernels{}", i));
-      for (const KernelResources& each : binary.kernels) {
-        if (each.spilled_bytes > 0) log_info("the kernel {} spills {} bytes of registers", each.kernel, each.spilled_bytes);
+      const auto& [unit, architecture] = binaries[i];
+      const CudaBinary binary =
+          compile_cuda(gpu_units[unit], architecture, gpu_units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
+      for (const KernelResources& kernel : binary.kernels) {
+        for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
       }
-      CompileOptions plain = how;
-      plain.optimization = 0;
-      return tools.compile_object(codegen::binary_unit(i, binary.cubin), plain);
+      return tools.compile_object(codegen::binary_unit(i, binary.bytes), plain);
     }));
   }
-  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], how); }));
+  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], plain); }));
   std::vector<std::string> built;
   for (auto& object : objects) built.push_back(object.get());
   CompileOptions linking = how;
@@ -266,16 +270,17 @@ class PhaseClock {
   Stopwatch watch_;
 };
 
-// The pipeline from the imported program to C++.
-// Emulated kernels are planned as for Hopper, so that its products are tested.
+// Are all kernels for Hopper alone? Emulated ones are planned as such, so that its products are tested.
 bool is_hopper(const CompileModelOptions& options) {
-  return options.target == codegen::Target::EmulatedCuda || (options.target == codegen::Target::Cuda && cuda_architecture() == "sm_90a");
+  if (options.target != codegen::Target::Cuda) return options.target == codegen::Target::EmulatedCuda;
+  return std::ranges::all_of(architectures_of(options), [](const std::string& each) { return each == "sm_90a"; });
 }
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
   return schedule::cuda_planner(is_hopper(options) ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
 }
 
+// The pipeline from the imported program to C++.
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
                           Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
@@ -345,11 +350,20 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   return generate({}, std::move(program), options, threads, "", dumps, clock, nullptr).code;
 }
 
-codegen::Target parse_target(std::string_view name) {
-  if (name == "cpu") return codegen::Target::Cpu;
-  if (name == "cuda") return codegen::Target::Cuda;
-  if (name == "emulated-cuda") return codegen::Target::EmulatedCuda;
-  throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name)).help("devices: cpu, cuda, emulated-cuda");
+void set_device(CompileModelOptions& options, std::string_view name) {
+  const std::string_view kind = name.substr(0, name.find(':')), number = name.substr(std::min(name.size(), kind.size() + 1));
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);
+  const bool has_number = error == std::errc() && end == number.data() + number.size() && options.gpu >= 0;
+  if (name == "cpu") {
+    options.target = codegen::Target::Cpu;
+  } else if (name == "cuda" || (kind == "cuda" && has_number)) {
+    options.target = codegen::Target::Cuda;
+  } else if (name == "emulated-cuda") {
+    options.target = codegen::Target::EmulatedCuda;
+  } else {
+    throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
+        .help("devices: cpu, cuda (or cuda:1, by its number), emulated-cuda");
+  }
 }
 
 double CompiledModel::seconds() const {
@@ -360,7 +374,7 @@ double CompiledModel::seconds() const {
 
 Executable CompiledModel::load(int threads) const {
   refuse_missing_instructions(isa, fmt::format("the program '{}'", name));
-  return with_typed_memory("loading a program", [&] { return Executable(library, constants, owner, name, threads); });
+  return with_typed_memory("loading a program", [&] { return Executable(library, constants, owner, name, threads, gpu); });
 }
 
 CompileSession::CompileSession(bool use_cache)
@@ -394,6 +408,7 @@ CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, 
 CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedFile>& file, const CompileModelOptions& options) {
   const std::filesystem::path& path = file->path();
   CompiledModel model;
+  model.gpu = options.gpu;
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
   const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
@@ -439,6 +454,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const std::string training = training_operators(program);
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
+  model.gpu = options.gpu;
   model.isa = toolchain().isa();
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
@@ -492,8 +508,10 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
 
   const ConstantTable constants(variants);
   std::vector<std::string> units, gpu_units;
+  bool draws = false;
   for (size_t v = 0; v < variants.size(); ++v) {
     GeneratedVariant& variant = variants[v];
+    draws = draws || variant.code.draws;
     if (!options.save_source.empty())
       save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
@@ -506,7 +524,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   // A program without a kernel is for a GPU nevertheless.
   if (options.target == codegen::Target::Cuda && gpu_units.empty()) gpu_units.push_back("");
   units.back() += tables_text(variants, constants, training);
-  if (options.target == codegen::Target::Cuda) units.back() += codegen::gpu_tables(gpu_units.size());
+  std::vector<codegen::GpuBinary> binaries;
+  if (options.target == codegen::Target::Cuda) {
+    binaries = binaries_of(gpu_units.size(), architectures_of(options));
+    units.back() += codegen::gpu_tables(binaries, draws);
+  }
   if (!options.save_source.empty()) {
     save_units(options.save_source, units, "cpp");
     save_units(options.save_source, gpu_units, "cu");
@@ -538,7 +560,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    model.library = build(std::move(units), gpu_units, tools, threads, how);
+    model.library = build(std::move(units), gpu_units, tools, threads, how, binaries);
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
     cache.put_library(library, model.library);

@@ -36,9 +36,11 @@ tune::TunerOptions tuner_options(const ChooseOptions& options);
 
 struct CompileModelOptions {
   codegen::Target target = codegen::Target::Cpu;
-  int compile_threads = 0;                 // compilers at a time; 0: one a core
-  std::vector<SizeValues> variants = {};   // forms of the program for calls with these sizes, besides the general one
-  std::filesystem::path save_source = {};  // a folder for the generated C++; empty: none
+  int gpu = 0;                                  // the number of the one that a program for GPUs is for
+  std::vector<std::string> architectures = {};  // of GPUs (sm_80, sm_90a, compute_90); none: that of the GPU
+  int compile_threads = 0;                      // compilers at a time; 0: one a core
+  std::vector<SizeValues> variants = {};        // forms of the program for calls with these sizes, besides the general one
+  std::filesystem::path save_source = {};       // a folder for the generated C++; empty: none
   std::filesystem::path dump_ir =
       {};  // a folder for numbered dumps after each pass that changed the program, and each later phase; empty: none
   // To find out which part is at fault: false leaves out constant folding and all fusion, so that each operation is a kernel.
@@ -65,8 +67,8 @@ struct CompileModelOptions {
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
 
-// "cpu", "cuda" or "emulated-cuda", as commands call targets. Throws Error{InvalidOption} for another name.
-codegen::Target parse_target(std::string_view name);
+// Sets the target: "cpu", "cuda", "cuda:1" or "emulated-cuda", as commands call them. Throws Error{InvalidOption} for another name.
+void set_device(CompileModelOptions& options, std::string_view name);
 
 // One question to the cache and its answer.
 struct CacheLookup {
@@ -91,6 +93,7 @@ struct CompiledModel {
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
+  int gpu = 0;              // as of CompileModelOptions
   bool from_cache = false;  // no compiler ran
   // How the cache was used: "hit: model file", "hit: graph", "hit: library", "miss", or "bypass: " and the reason.
   std::string cache_use;

@@ -73,7 +73,7 @@ TEST_F(Packages, MayHaveNeitherLibraryNorWeights) {
   const CompiledModel model = compiled("graph(x: f32[3]) {\n  y = exp(x)\n  return y\n}\n");
   write_file_atomically(folder_.path() / "exp.so", std::string_view(model.library));
   write_package(folder_.path() / "weights.bin", "", model.constants, model.isa);
-  Executable executable = Executable::load(folder_.path() / "exp.so", folder_.path() / "weights.bin", 1);
+  Executable executable = Executable::load(folder_.path() / "exp.so", folder_.path() / "weights.bin", 1, 0);
   HostTensor x(DType::F32, {3});
   std::fill_n(x.mutable_data<float>(), 3, 0.0f);
   EXPECT_EQ(executable.run({&x, 1})[0].to_doubles(), std::vector<double>(3, 1.0));

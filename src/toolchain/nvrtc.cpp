@@ -26,7 +26,9 @@ using Compilation = struct CompilationOpaque*;
   F(log_size, "nvrtcGetProgramLogSize", Result(Compilation, size_t*))                                                          \
   F(log, "nvrtcGetProgramLog", Result(Compilation, char*))                                                                     \
   F(cubin_size, "nvrtcGetCUBINSize", Result(Compilation, size_t*))                                                             \
-  F(cubin, "nvrtcGetCUBIN", Result(Compilation, char*))
+  F(cubin, "nvrtcGetCUBIN", Result(Compilation, char*))                                                                        \
+  F(ptx_size, "nvrtcGetPTXSize", Result(Compilation, size_t*))                                                                 \
+  F(ptx, "nvrtcGetPTX", Result(Compilation, char*))
 // clang-format on
 
 struct Functions {
@@ -81,11 +83,11 @@ class OneCompilation {
     text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
     return text;
   }
-  std::string cubin() const {
+  std::string code(bool ptx) const {
     size_t size = 0;
-    check(nvrtc().cubin_size(handle_, &size), "give its code");
+    check((ptx ? nvrtc().ptx_size : nvrtc().cubin_size)(handle_, &size), "give its code");
     std::string bytes(size, '\0');
-    check(nvrtc().cubin(handle_, bytes.data()), "give its code");
+    check((ptx ? nvrtc().ptx : nvrtc().cubin)(handle_, bytes.data()), "give its code");
     return bytes;
   }
 
@@ -118,6 +120,10 @@ std::vector<KernelResources> resources_in(std::string_view log) {
       result.back().registers += number_before(line, " registers");
       result.back().shared_bytes += number_before(line, " bytes smem");
       result.back().spilled_bytes += number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+      // Registers that a warpgroup cannot set, and products that wait for each other.
+      for (std::string_view code : {"(C7508)", "(C7510)", "(C7511)"}) {
+        if (const size_t at = line.find(code); at != std::string_view::npos) result.back().warnings.emplace_back(line.substr(at));
+      }
     }
   }
   return result;
@@ -137,13 +143,13 @@ std::string nvrtc_version() {
   return fmt::format("NVRTC {}.{}", major, minor);
 }
 
-std::string cuda_architecture() {
+std::string cuda_architecture(int gpu) {
   if (const char* named = std::getenv("TOROID_CUDA_ARCH"); named != nullptr && *named != '\0') return named;
   if (const auto absence = cuda::absence()) {
     throw Error(ErrorKind::Environment, fmt::format("it is not known what to compile for: {}", *absence))
         .help("name the GPU's architecture in TOROID_CUDA_ARCH, as sm_90a");
   }
-  const int capability = cuda::Device::get().compute_capability();
+  const int capability = cuda::Device::get(gpu).compute_capability();
   return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");  // with what only this architecture has
 }
 
@@ -164,7 +170,7 @@ CudaBinary compile_cuda(std::string_view source, std::string_view architecture, 
         .at(beginning_of(log, kLines))
         .help("this is a bug in toroid: report it with the model; TOROID_KEEP_FILES names a folder for the source");
   }
-  return {compilation.cubin(), resources_in(log)};
+  return {compilation.code(architecture.starts_with("compute_")), resources_in(log)};
 }
 
 }  // namespace toroid

@@ -15,22 +15,24 @@ struct KernelResources {
   std::string kernel;
   int registers = 0;
   int shared_bytes = 0;
-  int spilled_bytes = 0;  // stores and loads
+  int spilled_bytes = 0;                   // stores and loads
+  std::vector<std::string> warnings = {};  // "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized …"
 };
 
 struct CudaBinary {
-  std::string cubin;
+  std::string bytes;
   std::vector<KernelResources> kernels;
 };
 
 // "NVRTC 13.0"; part of a program's key. Throws Error{Environment} where the library is absent.
 std::string nvrtc_version();
 
-// The architecture that kernels are compiled for: TOROID_CUDA_ARCH, as sm_90a, else that of the GPU that is here. Throws Error{Environment}
-// where there is neither.
-std::string cuda_architecture();
+// The architecture that kernels are compiled for: TOROID_CUDA_ARCH, as sm_90a, else that of the GPU of this number. Throws
+// Error{Environment} where there is neither.
+std::string cuda_architecture(int gpu = 0);
 
-// `name`: for messages. Throws Error{ToolFailed} with the first lines of what the compiler says. From several threads at once.
+// architecture: sm_80, sm_90a, or compute_90 for PTX, of which nothing is known of what kernels take. `name`: for messages. Throws
+// Error{ToolFailed} with the first lines of what the compiler says. From several threads at once.
 CudaBinary compile_cuda(std::string_view source, std::string_view architecture, std::string_view name);
 
 }  // namespace toroid

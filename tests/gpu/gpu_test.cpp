@@ -22,15 +22,15 @@ class GpuCommand : public testing::Test {
   GpuCommand() { write_file_atomically(folder_.path() / "program.txt", kProgram); }
 
   using Environment = std::vector<std::pair<std::string, std::string>>;
-  ProcessResult bench(Environment environment, std::string_view program = "program.txt") const {
+  ProcessResult bench(Environment environment, std::string_view program = "program.txt", std::string device = "cuda") const {
     environment.push_back({"TOROID_CACHE_DIR", (folder_.path() / "cache").string()});
-    return run_process({.argv = {TOROID_COMMAND, "bench", std::string(program), "--device", "cuda", "--seconds", "0.01"},
+    return run_process({.argv = {TOROID_COMMAND, "bench", std::string(program), "--device", device, "--seconds", "0.01"},
                         .folder = folder_.path(),
                         .environment = environment,
                         .timeout = std::chrono::minutes(2)});
   }
   static Environment fake(std::string how = "") {
-    return {{"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"FAKE_GPU", std::move(how)}};
+    return {{"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUBLASLT", FAKE_GPU}, {"FAKE_GPU", std::move(how)}};
   }
 
   TempFolder folder_{"toroid-gpu-test"};
@@ -45,6 +45,62 @@ TEST_F(GpuCommand, RunsAProgramAndTimesItOnTheDevice) {
   const ProcessResult result = bench(fake());
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_NE(result.output.find("1.0000 ms a call"), std::string::npos) << result.output;  // as the fake's events say
+  EXPECT_NE(result.output.find("\n  a CUDA graph of 1 nodes, "), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("; kernel by kernel 1.0000 ms, "), std::string::npos) << result.output;
+}
+
+TEST_F(GpuCommand, TakesTheQuickestAlgorithmOfAProduct) {
+  write_file_atomically(folder_.path() / "mm.txt", std::string_view(R"(graph(x: f32[8, 16], y: f32[16, 4]) {
+  z: f32[8, 4] = aten::mm(x, y)
+  return z
+}
+)"));
+  const ProcessResult result = bench(fake(), "mm.txt");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("2.0000 ms a call"), std::string::npos) << result.output;  // suggested: 3, 2 and 5 ms
+}
+
+TEST_F(GpuCommand, TimesEachStepOnTheDevice) {
+  const ProcessResult result =
+      run_process({.argv = {TOROID_COMMAND, "bench", "program.txt", "--device", "cuda", "--seconds", "0.01", "--kernels"},
+                   .folder = folder_.path(),
+                   .environment = fake(),
+                   .timeout = std::chrono::minutes(2)});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.errors, "note: calls are no CUDA graphs: its steps are timed\n");
+  EXPECT_NE(result.output.find("\n  all steps 1.0000 ms on the GPU\n"), std::string::npos) << result.output;
+}
+
+TEST_F(GpuCommand, TheDoctorNamesGpusAndWhatTheyNeed) {
+  const Environment environment = {
+      {"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUBLASLT", "/no/cublaslt.so"}, {"FAKE_GPU", "two"}};
+  const ProcessResult result = run_process(
+      {.argv = {TOROID_COMMAND, "doctor"}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
+  EXPECT_NE(result.output.find(
+                "ok       GPU 0             fake, sm_90\nok       GPU 1             fake, sm_90\n"
+                "ok       CUDA compiler     NVRTC 13.0\n"
+                "note     CUDA products     no cuBLASLt: /no/cublaslt.so cannot be opened: programs with products do not run on GPUs\n"),
+            std::string::npos)
+      << result.output;
+}
+
+TEST_F(GpuCommand, ExplainsWhatKernelsTake) {
+  const ProcessResult result = run_process({.argv = {TOROID_COMMAND, "explain", "program.txt", "--device", "cuda"},
+                                            .folder = folder_.path(),
+                                            .environment = fake(),
+                                            .timeout = std::chrono::minutes(2)});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, R"(sm_90a, NVRTC 13.0
+  registers shared bytes spilled bytes  kernel: its steps
+         32           64            16  copy_kernel: 0 copy
+  the kernel copy_kernel spills 16 bytes of registers
+)");
+}
+
+TEST_F(GpuCommand, ChoosesAGpuByItsNumber) {
+  EXPECT_EQ(bench(fake("two"), "program.txt", "cuda:1").exit_code, 0);
+  expect_error(bench(fake("two"), "program.txt", "cuda:2"), "error: there is no GPU 2: the driver sees 2");
+  expect_error(bench(fake(), "program.txt", "cuda:x"), "error: there is no device 'cuda:x'");
 }
 
 TEST_F(GpuCommand, NamesLibraryKernelsThatRanOnTheHost) {
@@ -55,7 +111,8 @@ TEST_F(GpuCommand, NamesLibraryKernelsThatRanOnTheHost) {
 )"));
   const ProcessResult result = bench(fake(), "sort.txt");
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_EQ(result.errors, "note: sort ran on the host, with copies\n");
+  EXPECT_EQ(result.errors, "note: sort ran on the host, with copies\nnote: calls are no CUDA graphs: sort runs on the host\n");
+  EXPECT_NE(result.output.find("\n  started kernel by kernel, "), std::string::npos) << result.output;
 }
 
 TEST_F(GpuCommand, WithoutADriverItIsNotKnownWhatToCompileFor) {
@@ -96,7 +153,7 @@ TEST_F(GpuCommand, AFaultOfAKernelIsNamed) {
 // In this process, whose driver is the fake.
 TEST(GpuFaults, AfterAFaultEveryCallSaysThatTheContextIsLost) {
   const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), how("FAKE_GPU", "");
-  cuda::Device::get().make_current();
+  const cuda::OnDevice here(cuda::Device::get());
   const cuda::Stream stream;
   const cuda::Memory memory(stream, 64);
   std::vector<char> bytes(4096);

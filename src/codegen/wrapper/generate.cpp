@@ -127,7 +127,8 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
   ExtraPreludes preludes = shared.kernels.preludes();
-  preludes.random = preludes.random || has_random_state(graphs);
+  result.draws = has_random_state(graphs);
+  preludes.random = preludes.random || result.draws;
   if (shared.uses_control_flow) {
     if (on_cpu) wrapper += kOwnMemory;
     wrapper += std::string(preludes.random ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;

@@ -22,6 +22,7 @@ struct GeneratedProgram {
   std::string prelude;                                 // what a kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included
   program::Module module;                              // what the files do
+  bool draws = false;                                  // kernels read the random state
 };
 
 // What kernels are printed for. EmulatedCuda: as for CUDA, and compiled for a processor, to test them.

@@ -9,6 +9,7 @@
 #include "signature/contract_tables.h"
 #include "support/text_buffer.h"
 #include "symbolic/symbol_map.h"
+#include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"
 
 namespace toroid::codegen {
@@ -253,16 +254,23 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
   return std::string(kContractAbi) + arithmetic + text.finish().text;
 }
 
-std::string gpu_tables(size_t num_binaries) {
-  std::string declarations, names;
-  for (size_t i = 0; i < num_binaries; ++i) {
+std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
+  std::string declarations, rows;
+  for (size_t i = 0; i < binaries.size(); ++i) {
+    const std::string_view architecture = binaries[i].architecture, number = architecture.substr(architecture.find('_') + 1);
+    const ToroidGpuKind kind = architecture.starts_with("compute_") ? TOROID_GPU_PTX
+                               : architecture.ends_with('a')        ? TOROID_GPU_EXACT
+                                                                    : TOROID_GPU_FAMILY;
     declarations += fmt::format("extern \"C\" const unsigned char toroid_binary_{}[];\n", i);
-    names += fmt::format("{}toroid_binary_{}", i > 0 ? ", " : "", i);
+    rows += fmt::format("  {{toroid_binary_{}, {}, {}, {}}},\n", i, binaries[i].unit, number.substr(0, number.find('a')),
+                        static_cast<int>(kind));
   }
   return fmt::format(
-      "struct ToroidGpuProgram {{ const void* const* binaries; int32_t num_binaries; }};\n{}"
-      "static const void* const binaries[] = {{{}}};\nEXPORT const ToroidGpuProgram toroid_gpu_program = {{binaries, {}}};\n",
-      declarations, names, num_binaries);
+      "struct ToroidGpuBinary {{ const void* data; int32_t unit, capability, kind; }};\n"
+      "struct ToroidGpuProgram {{ const ToroidGpuBinary* binaries; int32_t num_binaries; int32_t draws; }};\n{}"
+      "static const ToroidGpuBinary binaries[] = {{\n{}}};\n"
+      "EXPORT const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}}};\n",
+      declarations, rows, binaries.size(), draws ? 1 : 0);
 }
 
 std::string binary_unit(size_t number, std::string_view binary) {

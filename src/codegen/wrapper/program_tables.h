@@ -27,9 +27,14 @@ std::string variant_suffix(size_t variant, size_t num_variants);
 // C++ text that goes behind a unit of the program. Throws Error{InvalidModel} for a tensor with more bytes than 63 bits count.
 std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
                            std::string_view training);
-// What a program for a GPU has behind them (toroid/gpu_abi.h), with so many binaries.
-std::string gpu_tables(size_t num_binaries);
-// A C++ file that holds the number-th of them.
+// A binary of a program for GPUs: a unit of its kernels, for an architecture as sm_80, sm_90a (and no other) or compute_90 (PTX).
+struct GpuBinary {
+  size_t unit;
+  std::string architecture;
+};
+// What a program for a GPU has behind them (toroid/gpu_abi.h). draws: its kernels read the random state.
+std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws);
+// A C++ file that holds the number-th of its binaries.
 std::string binary_unit(size_t number, std::string_view binary);
 
 }  // namespace toroid::codegen

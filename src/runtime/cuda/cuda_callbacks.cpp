@@ -1,10 +1,12 @@
 #include "runtime/cuda/cuda_callbacks.h"
 
 #include <algorithm>
-#include <list>
+#include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
+#include "runtime/cuda/images.h"
 #include "runtime/cuda/tensor_map.h"
 
 namespace toroid::cuda {
@@ -16,8 +18,13 @@ struct Failure {
   int64_t index, size;
 };
 
-std::vector<const void*> images_of(const ToroidGpuProgram& program) {
-  return std::vector<const void*>(program.binaries, program.binaries + program.num_binaries);  // in braces they would be its two elements
+GraphsFrom graphs_from() {
+  const char* text = std::getenv("TOROID_CUDA_GRAPHS");
+  const std::string_view from = text == nullptr ? "" : text;
+  if (from.empty()) return GraphsFrom::SecondCall;
+  if (from == "never") return GraphsFrom::Never;
+  if (from == "first") return GraphsFrom::FirstCall;
+  throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_GRAPHS is '{}'", from)).help("it may be never or first");
 }
 
 // The elements of memory that an operand may touch, from the first to the last.
@@ -51,47 +58,140 @@ struct CudaCallbacks::Entries {
   }
 };
 
-CudaCallbacks::CudaCallbacks(RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels, const Stream& stream)
+CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+                             const Stream& stream)
     : RuntimeCallbacks(pool),
       program_(program),
+      draws_(kernels.draws != 0),
       stream_(stream),
-      binaries_(images_of(kernels)),
+      multiprocessors_(device.multiprocessors()),
+      order_(stream),
+      caller_(stream.handle()),
+      when_(graphs_from()),
+      binaries_(images_for(kernels, device.compute_capability())),
       products_(stream),
-      failure_(stream, sizeof(Failure)) {
+      failure_(sizeof(Failure)) {
   table_ = {own_table(), Entries::launch, Entries::copy, Entries::read, failure_.data()};
 }
 
 int32_t CudaCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   late_outputs_.clear();
-  if (!waits_) return RuntimeCallbacks::run(entry, call, state);
-  clear(stream_, failure_.data(), sizeof(Failure));
-  if (const int32_t failed = RuntimeCallbacks::run(entry, call, state); failed != 0) return failed;
-  Failure found{};
-  copy_out(stream_, &found, failure_.data(), sizeof found);
-  for (const auto& [position, memory] : late_outputs_) {
-    HostTensor& tensor = state.outputs[static_cast<size_t>(position)];
-    copy_out(stream_, tensor.mutable_data<std::byte>(), memory.data(), tensor.bytes().size());
+  read_step_times();
+  graph_nodes_.reset();
+  const bool is_call = entry == state.variant.run;
+  variant_ = is_call ? &repeated_.of(state.variant) : &preparation_;
+  return is_call ? start(entry, call, state) : start_one_by_one(entry, call, state);
+}
+
+int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) {
+  CallsOfSizes& same = RepeatedCalls::same_sizes(*variant_, state.variant, call);
+  const auto one_by_one = [&](bool decides) {
+    products_.set_deciding(decides);
+    return start_one_by_one(entry, call, state);
+  };
+  ++same.calls;
+  if (same.calls == 1 && when_ == GraphsFrom::FirstCall) {  // what it computes depends on nothing that it writes
+    if (const int32_t failed = one_by_one(true)) return failed;
+    same.calls = 3;
   }
-  stream_.synchronize();
+  if (same.calls == 2 && products_.is_undecided()) return one_by_one(true);
+  if (same.calls == 1 || !uses_graphs_ || when_ == GraphsFrom::Never || !variant_->obstacles.empty()) return one_by_one(false);
+  products_.set_deciding(false);
+  return start_graph(same, entry, call, state) ? 0 : one_by_one(false);
+}
+
+// On the own stream, behind what the caller's stream has, and before what it gets.
+int32_t CudaCallbacks::start_one_by_one(Entry* entry, const ToroidCall& call, Call& state) {
+  const bool is_own = caller_ == stream_.handle();
+  order_.begin(stream_.handle());
+  if (!is_own) order_.follow(stream_.handle(), caller_);
+  const int32_t failed = RuntimeCallbacks::run(entry, call, state);
+  order_.end(stream_.handle());
+  if (!is_own) {
+    order_.begin(caller_);
+    order_.end(caller_);
+  }
+  return failed;
+}
+
+// False where the call cannot be captured, which is an obstacle from then on.
+bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCall& call, Call& state) {
+  read_places(state.variant, call, places_);
+  GraphOfCall* its = same.find(places_);
+  const bool is_known = its != nullptr && (!draws_ || std::equal(its->random, its->random + 2, call.random));
+  if (!is_known) {
+    if (its == nullptr) its = &same.next();
+    its->places.clear();  // until it is captured
+    try {
+      its->graph.capture(stream_, [&] {
+        if (RuntimeCallbacks::run(entry, call, state) != 0) throw Error(ErrorKind::Internal, "a step is not started");
+      });
+    } catch (const Error& error) {
+      same.graphs.pop_front();
+      variant_->obstacles.insert(error.message());
+      return false;
+    }
+    its->places = places_;
+    if (draws_) std::copy_n(call.random, 2, its->random);
+  }
+  order_.begin(caller_);
+  its->graph.launch(caller_);
+  order_.end(caller_);
+  graph_nodes_ = its->graph.num_nodes();
+  return true;
+}
+
+int32_t CudaCallbacks::wait() {
+  order_.wait();
+  read_step_times();
+  const Failure found = std::exchange(*static_cast<Failure*>(failure_.data()), Failure{});
   if (found.code == 0) return 0;
   program_.bad_index[0] = found.index;
   program_.bad_index[1] = found.size;
   return (found.step + 1) | found.code << 28;
 }
 
-void* CudaCallbacks::allocate(int64_t bytes) {
-  Memory made(stream_, static_cast<size_t>(bytes));
-  void* const data = made.data();
-  used_.emplace(data, std::move(made));
-  return data;
+// On the device, so what the host does beside its steps costs them nothing.
+void CudaCallbacks::begin_step(int32_t step) {
+  variant_->obstacles.insert("its steps are timed");
+  timed_steps_.emplace_back().step = step;
+  timed_steps_.back().from.record(stream_.handle());
+  is_in_step_ = true;
 }
 
-void CudaCallbacks::release(void* data) { used_.erase(data); }
+void CudaCallbacks::end_step() {
+  if (std::exchange(is_in_step_, false)) timed_steps_.back().to.record(stream_.handle());
+}
+
+void CudaCallbacks::read_step_times() {
+  for (const TimedStep& each : timed_steps_) add_step_time(each.step, Event::seconds(each.from, each.to));
+  timed_steps_.clear();
+}
+
+void* CudaCallbacks::allocate(int64_t bytes) {
+  variant_->obstacles.insert("it asks for memory while it runs");
+  const auto size = static_cast<size_t>(bytes);
+  const auto fits = [&](const Memory& block) { return block.size() >= size && block.size() <= 2 * size; };
+  const auto found = std::find_if(free_.begin(), free_.end(), fits);  // in the stream's order, so its last use is over
+  if (found != free_.end()) {
+    used_.splice(used_.begin(), free_, found);
+  } else {
+    used_.emplace_front(stream_, size);
+  }
+  return used_.front().data();
+}
+
+void CudaCallbacks::release(void* data) {
+  const auto found = std::find_if(used_.begin(), used_.end(), [&](const Memory& block) { return block.data() == data; });
+  if (found != used_.end()) free_.splice(free_.begin(), used_, found);
+}
 
 void* CudaCallbacks::output(int32_t position, const int64_t* sizes) {
-  static_cast<void>(RuntimeCallbacks::output(position, sizes));  // the tensor that the caller gets
-  const size_t bytes = call_state().outputs[static_cast<size_t>(position)].bytes().size();
-  return late_outputs_.emplace(position, Memory(stream_, bytes)).first->second.data();
+  variant_->obstacles.insert("the sizes of an output are known late");
+  const ToroidOutputInfo& info = call_state().variant.outputs[position];
+  std::vector<int64_t> its(sizes, sizes + info.rank);
+  const auto bytes = static_cast<size_t>(bytes_of(static_cast<DType>(info.dtype), its));
+  return late_outputs_.insert_or_assign(position, LateOutput{std::move(its), Memory(stream_, bytes)}).first->second.memory.data();
 }
 
 void CudaCallbacks::launch(const ToroidLaunch& launch) {
@@ -105,14 +205,15 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
     launch.arguments[i] = &maps[i];
   }
   int64_t blocks = launch.blocks;
-  if (launch.resident > 0) blocks = std::min<int64_t>(blocks, Device::get().multiprocessors() / launch.resident * launch.resident);
-  check(driver().launch(binaries_.function(launch.kernel, launch.shared_bytes), static_cast<unsigned>(blocks), 1, 1,
-                        static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes), stream_.handle(),
-                        launch.arguments, nullptr),
-        formatted("starting the kernel '{}'", launch.kernel).c_str());
+  if (launch.resident > 0) blocks = std::min<int64_t>(blocks, multiprocessors_ / launch.resident * launch.resident);
+  const Result result = driver().launch(binaries_.function(launch.kernel, launch.shared_bytes), static_cast<unsigned>(blocks), 1, 1,
+                                        static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
+                                        stream_.handle(), launch.arguments, nullptr);
+  if (result != 0) check(result, formatted("starting the kernel '{}'", launch.kernel).c_str());
 }
 
 void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {
+  variant_->obstacles.insert("it reads numbers from tensors");
   copy_out(stream_, to, from, static_cast<size_t>(bytes));
   stream_.synchronize();
 }
@@ -123,8 +224,21 @@ void CudaCallbacks::call(const ToroidLibraryCall& call) {
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.
 bool CudaCallbacks::multiply(const ToroidLibraryCall& call) {
-  if (const std::optional<Product> product = as_product(call))
-    return products_.run(*product, call.inputs[0].data, call.inputs[1].data, call.outputs[0].data);
+  std::vector<Products::Plan*>& sites = sites_[&call_state().variant];
+  const auto site = static_cast<size_t>(call.site);
+  if (site >= sites.size()) sites.resize(site + 1);
+  Products::Plan* plan = call.has_fixed_sizes != 0 ? sites[site] : nullptr;
+  if (plan == nullptr) {
+    if (const std::optional<Product> product = as_product(call)) {
+      plan = products_.plan_of(*product);
+      if (plan == nullptr) return false;
+      if (call.has_fixed_sizes != 0) sites[site] = plan;
+    }
+  }
+  if (plan != nullptr) {
+    products_.run(*plan, call.inputs[0].data, call.inputs[1].data, call.outputs[0].data);
+    return true;
+  }
   if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.outputs[0].rank <= 2) return false;
   const auto slice = [](const ToroidOperand& operand, int64_t i) {
     ToroidOperand result = operand;
@@ -135,6 +249,7 @@ bool CudaCallbacks::multiply(const ToroidLibraryCall& call) {
   for (int64_t i = 0; i < call.outputs[0].sizes[0]; ++i) {
     const ToroidOperand inputs[] = {slice(call.inputs[0], i), slice(call.inputs[1], i)}, outputs[] = {slice(call.outputs[0], i)};
     ToroidLibraryCall one = call;
+    one.has_fixed_sizes = 0;  // the slices share their site
     one.inputs = inputs;
     one.outputs = outputs;
     if (!multiply(one)) return false;
@@ -143,7 +258,8 @@ bool CudaCallbacks::multiply(const ToroidLibraryCall& call) {
 }
 
 void CudaCallbacks::call_on_host(const ToroidLibraryCall& call) {
-  on_host_.insert(call.name);
+  if (variant_ != &preparation_) on_host_.insert(call.name);
+  variant_->obstacles.insert(formatted("{} runs on the host", call.name));
   std::list<AlignedBytes> copies;
   // A copy of the operand's window; where it begins is where the operand's first element lies in it.
   const auto on_host = [&](const ToroidOperand& operand, bool is_input) {

@@ -2,55 +2,104 @@
 // kernels on the host, with copies.
 #pragma once
 
+#include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
+#include "runtime/cuda/repeated_calls.h"
 #include "runtime/program/runtime_callbacks.h"
 #include "toroid/gpu_abi.h"
 
 namespace toroid::cuda {
 
+// Which calls with the same sizes are started as graphs. TOROID_CUDA_GRAPHS in the environment may be "never", or "first": then the first
+// one is done twice, for tests.
+enum class GraphsFrom : uint8_t { Never, FirstCall, SecondCall };
+
 class CudaCallbacks final : public RuntimeCallbacks {
  public:
-  CudaCallbacks(RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels, const Stream& stream);
+  CudaCallbacks(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+                const Stream& stream);
 
-  // Also waits for what the entry started, unless told not to. Throws what went wrong on the device.
+  // Starts the work, and does not wait for it. Throws what the host finds wrong.
   int32_t run(Entry* entry, const ToroidCall& call, Call& state) override;
-  // Then calls only start their work: late outputs are not copied, and what kernels find wrong is not told.
-  void set_waits(bool waits) { waits_ = waits; }
+  // Waits for the work. What kernels found wrong, as an entry's result; then ToroidProgram::bad_index has the index.
+  int32_t wait();
 
-  // Library kernels that ran on the host so far.
+  // Where calls are to be in order: on a stream of the caller's, or on the own one.
+  void set_stream(StreamHandle stream) { caller_ = stream; }
+  StreamOrder& order() { return order_; }
+  // Are calls started as graphs, where that can be?
+  void set_uses_graphs(bool uses) { uses_graphs_ = uses; }
+  // Of the last call: the nodes of its graph; none where it was started kernel by kernel. Then why, if that stays so.
+  std::optional<size_t> graph_nodes() const { return graph_nodes_; }
+  const std::set<std::string>& graph_obstacles() const { return variant_->obstacles; }
+
+  // An output whose sizes became known in the last call.
+  struct LateOutput {
+    std::vector<int64_t> sizes;
+    Memory memory;
+  };
+  std::map<int32_t, LateOutput>& late_outputs() { return late_outputs_; }  // by position
+  // Library kernels that ran on the host in calls so far.
   const std::set<std::string>& on_host() const { return on_host_; }
 
  protected:
   void* allocate(int64_t bytes) override;
   void release(void* data) override;
-  void release_all() override { used_.clear(); }
+  void release_all() override { free_.splice(free_.begin(), used_); }
   void* output(int32_t position, const int64_t* sizes) override;
   void call(const ToroidLibraryCall& call) override;
-  void synchronize() override { stream_.synchronize(); }
+  void begin_step(int32_t step) override;
+  void end_step() override;
   const ToroidRuntime* table() override { return &table_.host; }
 
  private:
   struct Entries;
+  int32_t start(Entry* entry, const ToroidCall& call, Call& state);
+  int32_t start_one_by_one(Entry* entry, const ToroidCall& call, Call& state);
+  bool start_graph(CallsOfSizes& same, Entry* entry, const ToroidCall& call, Call& state);
   void launch(const ToroidLaunch& launch);
   void read(void* to, const void* from, int64_t bytes);
+  void read_step_times();
   bool multiply(const ToroidLibraryCall& call);  // false: cuBLASLt does not
   void call_on_host(const ToroidLibraryCall& call);
 
   const ToroidProgram& program_;
+  const bool draws_;
   const Stream& stream_;
+  int multiprocessors_;
+  StreamOrder order_;
+  StreamHandle caller_;
+  const GraphsFrom when_;
   Binaries binaries_;
   Products products_;
-  Memory failure_;
+  SharedBytes failure_;
   ToroidGpuRuntime table_{};
-  std::map<const void*, Memory> used_;      // by address
-  std::map<int32_t, Memory> late_outputs_;  // by position
+
+  RepeatedCalls repeated_;
+  RepeatedCalls::OfVariant preparation_;               // what runs once over the constants
+  RepeatedCalls::OfVariant* variant_ = &preparation_;  // that runs, or ran last
+  CallPlaces places_;                                  // of the call
+  bool uses_graphs_ = true;
+  std::optional<size_t> graph_nodes_;
+
+  std::unordered_map<const ToroidVariant*, std::vector<Products::Plan*>> sites_;  // products of fixed sizes
+  std::list<Memory> used_, free_;                                                 // a few at a time; free: for the next request
+  std::map<int32_t, LateOutput> late_outputs_;
+  struct TimedStep {
+    int32_t step;
+    Event from, to;
+  };
+  std::list<TimedStep> timed_steps_;  // of the last call of a profiled program
+  bool is_in_step_ = false;
   std::set<std::string> on_host_;
-  bool waits_ = true;
 };
 
 }  // namespace toroid::cuda

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error_for_test.h"
+#include "runtime/cuda/images.h"
 #include "runtime/cuda/matmul.h"
 #include "tensor/dtype.h"
 
@@ -33,6 +34,23 @@ std::optional<Product> product_of(const Shape& a, const Shape& b, const Shape& o
   call.outputs = outputs;
   call.num_outputs = 1;
   return as_product(call);
+}
+
+TEST(CudaImages, TheNearestArchitectureIsTaken) {
+  const char family[] = "", later[] = "", exact[] = "", ptx[] = "", later_ptx[] = "";
+  const ToroidGpuBinary binaries[] = {{family, 0, 80, TOROID_GPU_FAMILY},
+                                      {later, 0, 86, TOROID_GPU_FAMILY},
+                                      {exact, 0, 90, TOROID_GPU_EXACT},
+                                      {ptx, 0, 70, TOROID_GPU_PTX},
+                                      {later_ptx, 0, 80, TOROID_GPU_PTX}};
+  const ToroidGpuProgram program = {binaries, 5, 0};
+  EXPECT_EQ(images_for(program, 80), std::vector<const void*>{family});
+  EXPECT_EQ(images_for(program, 89), std::vector<const void*>{later});
+  EXPECT_EQ(images_for(program, 90), std::vector<const void*>{exact});
+  EXPECT_EQ(images_for(program, 100), std::vector<const void*>{later_ptx});
+  EXPECT_EQ(images_for(program, 75), std::vector<const void*>{ptx});
+  EXPECT_EQ(error_of([&] { images_for(program, 61); }).message(),
+            "the program's kernels are for compute_70, compute_80, sm_80, sm_86, sm_90a, and the GPU is sm_61");
 }
 
 TEST(CudaProduct, AMatrixIsTakenByRowsOrByColumns) {

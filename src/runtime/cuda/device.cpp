@@ -1,52 +1,98 @@
 #include "runtime/cuda/device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 
 namespace toroid::cuda {
 namespace {
 
-constexpr unsigned kNonBlocking = 1;
+constexpr Address kAlignment = 16;
+constexpr unsigned kNonBlocking = 1, kPortable = 1, kDeviceMap = 2;
 
 }  // namespace
 
-Device::Device() {
+int Device::count() {
+  int count = 0;
+  check(driver().device_count(&count), "counting the GPUs");
+  return count;
+}
+
+Device::Device(int number) : number_(number) {
   const Driver& call = driver();
-  check(call.device_get(&number_, 0), "finding the GPU");
-  int major = 0, minor = 0;
-  check(call.device_attribute(&major, kComputeCapabilityMajor, number_), "asking the GPU for its kind");
-  check(call.device_attribute(&minor, kComputeCapabilityMinor, number_), "asking the GPU for its kind");
-  capability_ = 10 * major + minor;
-  check(call.device_attribute(&multiprocessors_, kMultiprocessors, number_), "asking the GPU for its size");
-  check(call.context_retain(&context_, number_), "starting the GPU");
-  make_current();
+  if (number < 0 || number >= count())
+    throw Error(ErrorKind::Environment, formatted("there is no GPU {}: the driver sees {}", number, count()))
+        .help("GPUs have numbers from 0 on: '--device cuda:0' is the first that CUDA_VISIBLE_DEVICES shows");
+  check(call.device_get(&handle_, number), "finding the GPU");
+  const auto attribute = [&](int which) {
+    int value = 0;
+    check(call.device_attribute(&value, which, handle_), "asking the GPU for its kind");
+    return value;
+  };
+  capability_ = 10 * attribute(kComputeCapabilityMajor) + attribute(kComputeCapabilityMinor);
+  multiprocessors_ = attribute(kMultiprocessors);
+  l2_bytes_ = static_cast<size_t>(attribute(kL2Bytes));
+}
+
+Context Device::context() const {
+  const std::lock_guard lock(starting_);
+  if (context_ != nullptr) return context_;
+  Context made = nullptr;
+  check(driver().context_retain(&made, handle_), "starting the GPU");
   // What is given back stays for the next who asks.
   PoolHandle pool = nullptr;
   uint64_t threshold = std::numeric_limits<uint64_t>::max();
-  check(call.default_pool(&pool, number_), "finding the GPU's memory");
-  check(call.pool_set(pool, kReleaseThreshold, &threshold), "keeping the GPU's memory");
+  check(driver().default_pool(&pool, handle_), "finding the GPU's memory");
+  check(driver().pool_set(pool, kReleaseThreshold, &threshold), "keeping the GPU's memory");
+  return context_ = made;
 }
 
-const Device& Device::get() {
-  static const Device device;
-  return device;
+const Device& Device::get(int number) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<const Device>> devices;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<const Device>& device = devices[number];
+  if (!device) device.reset(new Device(number));
+  return *device;
 }
-
-void Device::make_current() const { check(driver().context_set(context_), "using the GPU"); }
 
 std::string Device::name() const {
   char text[256] = {};
-  check(driver().device_name(text, sizeof text - 1, number_), "asking the GPU for its name");
+  check(driver().device_name(text, sizeof text - 1, handle_), "asking the GPU for its name");
   return text;
+}
+
+OnDevice::OnDevice(const Device& device) { check(driver().context_push(device.context()), "using the GPU"); }
+OnDevice::~OnDevice() {
+  Context left = nullptr;
+  driver().context_pop(&left);
 }
 
 Stream::Stream() { check(driver().stream_create(&handle_, kNonBlocking), "making a stream"); }
 Stream::~Stream() {
   if (handle_ != nullptr) driver().stream_destroy(handle_);
 }
-void Stream::synchronize() const { check(driver().stream_synchronize(handle_), "running on the GPU"); }
+void Stream::synchronize() const { cuda::synchronize(handle_); }
+void synchronize(StreamHandle stream) { check(driver().stream_synchronize(stream), "running on the GPU"); }
+
+void StreamOrder::begin(StreamHandle stream) {
+  if (stream == own_ && last_ == own_)
+    return;  // else also where the streams are the same: a new one may have the handle of one that is gone
+  if (last_ == own_) done_.record(own_);
+  done_.hold(stream);
+}
+void StreamOrder::end(StreamHandle stream) {
+  last_ = stream;
+  if (stream != own_) done_.record(stream);  // a caller's stream may be gone when the next piece begins
+}
+void StreamOrder::wait() const { last_ == own_ ? synchronize(own_) : done_.synchronize(); }
+void StreamOrder::follow(StreamHandle stream, StreamHandle other) {
+  other_.record(other);
+  other_.hold(stream);
+}
 
 Memory::Memory(const Stream& stream, size_t bytes) : stream_(stream.handle()), bytes_(bytes) {
   // Tensors without elements have an address too.
@@ -54,6 +100,14 @@ Memory::Memory(const Stream& stream, size_t bytes) : stream_(stream.handle()), b
 }
 Memory::~Memory() {
   if (address_ != 0) driver().free(address_, stream_);
+}
+
+SharedBytes::SharedBytes(size_t bytes) {
+  check(driver().allocate_host(&data_, bytes, kPortable | kDeviceMap), "asking for memory that the GPU shares");
+  std::memset(data_, 0, bytes);
+}
+SharedBytes::~SharedBytes() {
+  if (data_ != nullptr) driver().free_host(data_);
 }
 
 void copy_in(const Stream& stream, void* to, const void* from, size_t bytes) {
@@ -70,7 +124,28 @@ void clear(const Stream& stream, void* to, size_t bytes) {
 }
 bool is_on_device(const void* data) {
   unsigned kind = 0;
-  return driver().pointer_attribute(&kind, kMemoryType, address_of(data)) == 0 && kind == kDeviceMemory;
+  return driver().pointer_attribute(&kind, kPointerMemoryType, address_of(data)) == 0 && kind == kDeviceMemory;
+}
+
+void require_on_device(const void* data, size_t bytes, const Device& device, const std::string& what) {
+  if (bytes == 0) return;
+  const auto refuse = [&](const std::string& why, const char* help) {
+    throw Error(ErrorKind::InvalidInput, formatted("{} {}", what, why)).help(help);
+  };
+  if (!is_on_device(data)) refuse("is not in a GPU's memory", "give a device pointer, or run the program with tensors of the host");
+  int number = 0;
+  if (driver().pointer_attribute(&number, kPointerDevice, address_of(data)) == 0 && number != device.number())
+    refuse(formatted("is on GPU {}, and the program on GPU {}", number, device.number()),
+           "copy it there, or load the program on the other GPU");
+  if (address_of(data) % kAlignment != 0)
+    refuse(formatted("begins at an address that is no multiple of {}", kAlignment), "copy it to where it is, as memory of its own");
+  Address start = 0;
+  size_t size = 0;
+  if (driver().pointer_attribute(&start, kPointerRangeStart, address_of(data)) != 0 ||
+      driver().pointer_attribute(&size, kPointerRangeBytes, address_of(data)) != 0)
+    return;  // of a kind that has no range
+  const size_t left = size - static_cast<size_t>(address_of(data) - start);
+  if (left < bytes) refuse(formatted("needs {} bytes, and its memory ends after {}", bytes, left), "give memory for all of its elements");
 }
 
 Binaries::Binaries(std::vector<const void*> images) {
@@ -100,7 +175,9 @@ Event::Event() { check(driver().event_create(&handle_, 0), "making an event"); }
 Event::~Event() {
   if (handle_ != nullptr) driver().event_destroy(handle_);
 }
-void Event::record(const Stream& stream) const { check(driver().event_record(handle_, stream.handle()), "recording an event"); }
+void Event::record(StreamHandle stream) const { check(driver().event_record(handle_, stream), "recording an event"); }
+void Event::hold(StreamHandle stream) const { check(driver().stream_wait(stream, handle_, 0), "waiting for an event"); }
+void Event::synchronize() const { check(driver().event_synchronize(handle_), "running on the GPU"); }
 double Event::seconds(const Event& from, const Event& to) {
   check(driver().event_synchronize(to.handle_), "waiting for an event");
   float milliseconds = 0;

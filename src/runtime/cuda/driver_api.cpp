@@ -28,6 +28,7 @@ bool is_sticky(Result result) {
 }
 
 std::atomic<Result> lost_by{0};
+std::atomic<bool> was_asked_for{false};
 
 struct Opened {
   Driver functions;
@@ -43,6 +44,7 @@ std::string text_of(const Driver& functions, Result result) {
 }
 
 Opened open() {
+  was_asked_for = true;
   static const SystemLibrary library("NVIDIA driver", "TOROID_CUDA_DRIVER", {"libcuda.so.1"});
   Opened opened;
   opened.absence = library.absence();
@@ -72,6 +74,8 @@ const Opened& opened() {
 }
 
 }  // namespace
+
+bool is_open() { return was_asked_for; }
 
 std::optional<std::string> absence() { return opened().absence; }
 

@@ -20,6 +20,14 @@ using ModuleHandle = struct ModuleOpaque*;
 using FunctionHandle = struct FunctionOpaque*;
 using PoolHandle = struct PoolOpaque*;
 using EventHandle = struct EventOpaque*;
+using GraphHandle = struct GraphOpaque*;
+using GraphExecHandle = struct GraphExecOpaque*;
+
+// Of an update of a graph that failed; nobody asks what it says.
+struct GraphUpdate {
+  int result;
+  void *node, *from_node;
+};
 
 // clang-format off
 #define TOROID_CUDA_DRIVER_FUNCTIONS(F)                                                                  \
@@ -33,10 +41,21 @@ using EventHandle = struct EventOpaque*;
   F(device_attribute, "cuDeviceGetAttribute", Result(int*, int, DeviceNumber))                           \
   F(device_bytes, "cuDeviceTotalMem_v2", Result(size_t*, DeviceNumber))                                  \
   F(context_retain, "cuDevicePrimaryCtxRetain", Result(Context*, DeviceNumber))                          \
-  F(context_set, "cuCtxSetCurrent", Result(Context))                                                     \
+  F(context_push, "cuCtxPushCurrent_v2", Result(Context))                                                \
+  F(context_pop, "cuCtxPopCurrent_v2", Result(Context*))                                                 \
   F(stream_create, "cuStreamCreate", Result(StreamHandle*, unsigned))                                    \
   F(stream_destroy, "cuStreamDestroy_v2", Result(StreamHandle))                                          \
   F(stream_synchronize, "cuStreamSynchronize", Result(StreamHandle))                                     \
+  F(stream_wait, "cuStreamWaitEvent", Result(StreamHandle, EventHandle, unsigned))                       \
+  F(stream_is_capturing, "cuStreamIsCapturing", Result(StreamHandle, int*))                              \
+  F(capture_begin, "cuStreamBeginCapture_v2", Result(StreamHandle, int))                                 \
+  F(capture_end, "cuStreamEndCapture", Result(StreamHandle, GraphHandle*))                               \
+  F(graph_destroy, "cuGraphDestroy", Result(GraphHandle))                                                \
+  F(graph_nodes, "cuGraphGetNodes", Result(GraphHandle, void**, size_t*))                                \
+  F(graph_make, "cuGraphInstantiateWithFlags", Result(GraphExecHandle*, GraphHandle, unsigned long long)) \
+  F(graph_update, "cuGraphExecUpdate_v2", Result(GraphExecHandle, GraphHandle, GraphUpdate*))            \
+  F(graph_launch, "cuGraphLaunch", Result(GraphExecHandle, StreamHandle))                                \
+  F(graph_exec_destroy, "cuGraphExecDestroy", Result(GraphExecHandle))                                   \
   F(default_pool, "cuDeviceGetDefaultMemPool", Result(PoolHandle*, DeviceNumber))                        \
   F(pool_set, "cuMemPoolSetAttribute", Result(PoolHandle, int, void*))                                   \
   F(allocate, "cuMemAllocAsync", Result(Address*, size_t, StreamHandle))                                 \
@@ -45,6 +64,8 @@ using EventHandle = struct EventOpaque*;
   F(copy_out, "cuMemcpyDtoHAsync_v2", Result(void*, Address, size_t, StreamHandle))                      \
   F(copy_within, "cuMemcpyDtoDAsync_v2", Result(Address, Address, size_t, StreamHandle))                 \
   F(set_bytes, "cuMemsetD8Async", Result(Address, unsigned char, size_t, StreamHandle))                  \
+  F(allocate_host, "cuMemHostAlloc", Result(void**, size_t, unsigned))                                   \
+  F(free_host, "cuMemFreeHost", Result(void*))                                                           \
   F(pointer_attribute, "cuPointerGetAttribute", Result(void*, int, Address))                             \
   F(module_load, "cuModuleLoadData", Result(ModuleHandle*, const void*))                                 \
   F(module_unload, "cuModuleUnload", Result(ModuleHandle))                                               \
@@ -68,11 +89,14 @@ struct Driver {
 };
 
 // Attributes that are asked for.
-inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessors = 16, kReleaseThreshold = 4,
-                     kMemoryType = 2, kDeviceMemory = 2, kMostDynamicShared = 8;
+inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessors = 16, kL2Bytes = 38;
+inline constexpr int kReleaseThreshold = 4, kMostDynamicShared = 8;
+inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9, kPointerRangeStart = 11, kPointerRangeBytes = 12, kDeviceMemory = 2;
 
 // Why programs cannot run on a GPU here: "no NVIDIA driver: libcuda.so.1 cannot be opened", "no NVIDIA GPU: …"; none when they can.
 std::optional<std::string> absence();
+// Has anybody asked for it?
+bool is_open();
 // Throws Error{Environment} with absence().
 const Driver& driver();
 

@@ -1,6 +1,6 @@
 #include "runtime/cuda/matmul.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/file/system_library.h"
@@ -134,40 +134,39 @@ std::optional<Product> as_product(const ToroidLibraryCall& call) {
   return product;
 }
 
-struct Products::Plan {
-  void *matmul = nullptr, *a = nullptr, *b = nullptr, *out = nullptr;
-  bool has_algorithm = false;
-  Heuristic best{};
-
-  Plan() = default;
+class Products::Plan {
+ public:
+  explicit Plan(const Product& product);
   Plan(const Plan&) = delete;
   ~Plan() {
-    for (void* layout : {a, b, out}) {
+    for (void* layout : {a_, b_, out_}) {
       if (layout != nullptr) lt().layout_destroy(layout);
     }
-    if (matmul != nullptr) lt().matmul_destroy(matmul);
+    if (matmul_ != nullptr) lt().matmul_destroy(matmul_);
   }
+
+  bool has_elements() const { return product.rows * product.columns * product.batches * product.depth > 0; }
+  // Asks the library for algorithms.
+  void find_algorithms(void* handle);
+  Status multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
+                  StreamHandle stream) const;
+
+  const Product product;
+  std::vector<Heuristic> algorithms;  // as suggested
+  size_t chosen = 0;
+  bool is_decided = true;
+
+ private:
+  void *matmul_ = nullptr, *a_ = nullptr, *b_ = nullptr, *out_ = nullptr;
 };
 
-Products::Products(const Stream& stream) : stream_(stream) {}
-
-Products::~Products() {
-  plans_.clear();
-  if (handle_ != nullptr) lt().destroy(handle_);
-}
-
-Products::Plan& Products::plan_of(const Product& product) {
-  std::unique_ptr<Plan>& slot = plans_[product];
-  if (slot) return *slot;
-  if (handle_ == nullptr) check_status(lt().create(&handle_), "to start");
-  if (!workspace_) workspace_.emplace(stream_, kWorkspace);
-  auto plan = std::make_unique<Plan>();
+Products::Plan::Plan(const Product& its) : product(its) {
   const auto dtype = static_cast<DType>(product.dtype);
   const int type = type_of(dtype), compute = dtype == DType::F64 ? 70 : 68, scale = dtype == DType::F64 ? 1 : 0;
-  check_status(lt().matmul_create(&plan->matmul, compute, scale), "to describe a product");
+  check_status(lt().matmul_create(&matmul_, compute, scale), "to describe a product");
   const int32_t first = product.b.transposed, second = product.a.transposed;
-  check_status(lt().matmul_set(plan->matmul, kTransposeA, &first, sizeof first), "to describe a product");
-  check_status(lt().matmul_set(plan->matmul, kTransposeB, &second, sizeof second), "to describe a product");
+  check_status(lt().matmul_set(matmul_, kTransposeA, &first, sizeof first), "to describe a product");
+  check_status(lt().matmul_set(matmul_, kTransposeB, &second, sizeof second), "to describe a product");
   const auto layout = [&](void** made, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     check_status(lt().layout_create(made, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading),
                  "to describe a matrix");
@@ -180,40 +179,97 @@ Products::Plan& Products::plan_of(const Product& product) {
     its.transposed ? layout(made, columns, rows, its.leading, its.batch_stride)
                    : layout(made, rows, columns, its.leading, its.batch_stride);
   };
-  side(&plan->a, product.a, product.rows, product.depth);
-  side(&plan->b, product.b, product.depth, product.columns);
-  layout(&plan->out, product.rows, product.columns, product.out_leading, product.out_batch_stride);
+  side(&a_, product.a, product.rows, product.depth);
+  side(&b_, product.b, product.depth, product.columns);
+  layout(&out_, product.rows, product.columns, product.out_leading, product.out_batch_stride);
+}
+
+void Products::Plan::find_algorithms(void* handle) {
+  constexpr int kMost = 8;
   void* preference = nullptr;
   check_status(lt().preference_create(&preference), "to describe a preference");
   const uint64_t bytes = kWorkspace;
   lt().preference_set(preference, kWorkspaceBytes, &bytes, sizeof bytes);
+  algorithms.resize(kMost);
   int found = 0;
-  const Status status = lt().heuristic(handle_, plan->matmul, plan->b, plan->a, plan->out, plan->out, preference, 1, &plan->best, &found);
+  const Status status = lt().heuristic(handle, matmul_, b_, a_, out_, out_, preference, kMost, algorithms.data(), &found);
   lt().preference_destroy(preference);
-  plan->has_algorithm = status == 0 && found > 0;
-  slot = std::move(plan);
-  return *slot;
+  algorithms.resize(status == 0 ? static_cast<size_t>(found) : 0);
+  is_decided = algorithms.size() < 2;
 }
 
-bool Products::run(const Product& product, const void* a, const void* b, void* out) {
-  const auto dtype = static_cast<DType>(product.dtype);
-  const int64_t elements = product.rows * product.columns * product.batches;
-  if (elements == 0) return true;
-  if (product.depth == 0) {
-    clear(stream_, out, static_cast<size_t>(elements * size_bytes(dtype)));
-    return true;
-  }
-  Plan& plan = plan_of(product);
-  if (!plan.has_algorithm) return false;
+Status Products::Plan::multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
+                                StreamHandle stream) const {
   const double one64 = 1, zero64 = 0;
   const float one = 1, zero = 0;
-  const bool is_double = dtype == DType::F64;
+  const bool is_double = static_cast<DType>(product.dtype) == DType::F64;
   const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
   const void* beta = is_double ? static_cast<const void*>(&zero64) : &zero;
-  check_status(lt().matmul(handle_, plan.matmul, alpha, b, plan.b, a, plan.a, beta, out, plan.out, out, plan.out, &plan.best.algorithm,
-                           workspace_->data(), kWorkspace, stream_.handle()),
+  return lt().matmul(handle, matmul_, alpha, b, b_, a, a_, beta, out, out_, out, out_, &algorithm, workspace, kWorkspace, stream);
+}
+
+void Products::open_library() { static_cast<void>(lt()); }
+
+Products::Products(const Stream& stream) : stream_(stream) {}
+
+Products::~Products() {
+  plans_.clear();
+  if (handle_ != nullptr) lt().destroy(handle_);
+}
+
+Products::Plan* Products::plan_of(const Product& product) {
+  std::unique_ptr<Plan>& slot = plans_[product];
+  if (!slot) {
+    if (handle_ == nullptr) check_status(lt().create(&handle_), "to start");
+    if (!workspace_) workspace_.emplace(stream_, kWorkspace);
+    auto plan = std::make_unique<Plan>(product);
+    if (plan->has_elements()) plan->find_algorithms(handle_);
+    undecided_ += plan->is_decided ? 0 : 1;
+    slot = std::move(plan);
+  }
+  return slot->has_elements() && slot->algorithms.empty() ? nullptr : slot.get();
+}
+
+void Products::run(Plan& plan, const void* a, const void* b, void* out) {
+  if (!plan.has_elements()) {
+    const Product& product = plan.product;
+    clear(stream_, out,
+          static_cast<size_t>(product.rows * product.columns * product.batches * size_bytes(static_cast<DType>(product.dtype))));
+    return;
+  }
+  if (is_deciding_ && !plan.is_decided) decide(plan, a, b, out);
+  check_status(plan.multiply(handle_, plan.algorithms[plan.chosen].algorithm, a, b, out, workspace_->data(), stream_.handle()),
                "to multiply");
-  return true;
+}
+
+// The least of a few times counts. An algorithm that fails here is none; where the times are nearly the same, the earlier one is taken.
+void Products::decide(Plan& plan, const void* a, const void* b, void* out) {
+  constexpr int kTimes = 3, kCalls = 4;
+  constexpr double kClearly = 0.98, kHopeless = 1.2;
+  const Event from, to;
+  double best = 0;
+  bool is_first = true;
+  for (size_t i = 0; i < plan.algorithms.size(); ++i) {
+    const auto multiply = [&] {
+      return plan.multiply(handle_, plan.algorithms[i].algorithm, a, b, out, workspace_->data(), stream_.handle());
+    };
+    if (multiply() != 0) continue;
+    double least = 0;
+    for (int time = 0; time < kTimes; ++time) {
+      from.record(stream_.handle());
+      for (int call = 0; call < kCalls; ++call) multiply();
+      to.record(stream_.handle());
+      const double seconds = Event::seconds(from, to);
+      least = time == 0 ? seconds : std::min(least, seconds);
+      if (!is_first && least > kHopeless * best) break;
+    }
+    if (!is_first && least >= kClearly * best) continue;
+    best = least;
+    plan.chosen = i;
+    is_first = false;
+  }
+  plan.is_decided = true;
+  --undecided_;
 }
 
 }  // namespace toroid::cuda

@@ -2,6 +2,9 @@
 //
 //   C = A B, row-major   =>   C' = B' A', column-major, as the library sees the same memory
 //
+// The library suggests up to eight algorithms for a product. The first one serves until sizes come again; then all are timed, once, and the
+// quickest stays.
+//
 // Products of float32 are computed in float32: never in tf32, as PyTorch does by default.
 #pragma once
 
@@ -41,17 +44,29 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // Throws Error{Environment} where the library is absent or fails. False: it has no algorithm for the product.
-  bool run(const Product& product, const void* a, const void* b, void* out);
+  // Opens the library, which the first product would do. Throws Error{Environment} where it is absent.
+  static void open_library();
+
+  // How a product is computed; lives as long as this. Null: the library has no algorithm for it. Throws Error{Environment} where the
+  // library is absent or fails.
+  class Plan;
+  Plan* plan_of(const Product& product);
+  void run(Plan& plan, const void* a, const void* b, void* out);
+
+  // Is there a product whose algorithms were not timed yet? Until then it is computed by the library's first suggestion.
+  bool is_undecided() const { return undecided_ > 0; }
+  // While this is on, products time the library's suggestions when they run, and keep the quickest.
+  void set_deciding(bool on) { is_deciding_ = on; }
 
  private:
-  struct Plan;
-  Plan& plan_of(const Product& product);
+  void decide(Plan& plan, const void* a, const void* b, void* out);
 
   const Stream& stream_;
   void* handle_ = nullptr;
   std::optional<Memory> workspace_;
   std::map<Product, std::unique_ptr<Plan>> plans_;
+  int undecided_ = 0;
+  bool is_deciding_ = false;
 };
 
 }  // namespace toroid::cuda

@@ -1,107 +1,254 @@
 #include "runtime/cuda/program_on_device.h"
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
+
 #include "base/error.h"
+#include "runtime/cuda/graph.h"
 
 namespace toroid::cuda {
 namespace {
 
-// Makes the device this thread's before anything is made on it.
-Stream stream_of_device() {
-  Device::get().make_current();
-  return Stream();
-}
-
-// The position-th of the list has so many bytes.
-void fit(std::vector<Memory>& list, size_t position, const Stream& stream, size_t bytes) {
-  if (position == list.size()) {
-    list.emplace_back(stream, bytes);
-  } else if (list[position].size() != bytes) {
-    list[position] = Memory(stream, bytes);
+// So many bytes, if they were others.
+void* fit(std::vector<std::optional<Memory>>& list, size_t position, const Stream& stream, size_t bytes) {
+  if (position >= list.size()) list.resize(position + 1);
+  std::optional<Memory>& memory = list[position];
+  if (!memory || memory->size() != bytes) {
+    memory.reset();
+    memory.emplace(stream, bytes);
   }
+  return memory->data();
 }
 
-// Calls wait again when it goes.
-struct Restored {
-  CudaCallbacks& callbacks;
-  ~Restored() { callbacks.set_waits(true); }
-};
+size_t bytes_of_output(const ProgramOnDevice::Call& call, size_t output) {
+  return static_cast<size_t>(bytes_of(static_cast<DType>(call.variant.tables.outputs[output].dtype), call.layout.output_sizes[output]));
+}
+
+bool is_late(const ProgramOnDevice::Call& call, size_t output) { return call.variant.tables.outputs[output].is_late != 0; }
+
+template <class T>
+T median(std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 }  // namespace
 
-ProgramOnDevice::ProgramOnDevice(RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels)
-    : stream_(stream_of_device()), callbacks_(pool, program, kernels, stream_) {}
+ProgramOnDevice::ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels)
+    : device_(device),
+      program_(program),
+      callbacks_(device, pool, program, kernels, stream_),
+      constants_(static_cast<size_t>(program.num_constants)) {}
 
-ProgramOnDevice::~ProgramOnDevice() {
+ProgramOnDevice::Owner ProgramOnDevice::load(const Device& device, RuntimePool& pool, const ToroidProgram& program,
+                                             const ToroidGpuProgram& kernels) {
+  const OnDevice here(device);
+  return Owner(new ProgramOnDevice(device, pool, program, kernels));
+}
+
+void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
+  std::optional<OnDevice> here;
   try {
-    Device::get().make_current();  // of this thread, which may be another one
-  } catch (const Error&) {         // the context is lost, and with it all memory
+    here.emplace(program->device());
+    program->callbacks_.order().wait();  // what runs needs the kernels
+  } catch (const Error&) {  // the context is lost, and with it all memory
+  }
+  delete program;
+}
+
+bool ProgramOnDevice::is_laid_out(const Call& call) const {
+  const ToroidVariant& tables = call.variant.tables;
+  if (!arena_ || arena_->size() < static_cast<size_t>(call.layout.arena.bytes)) return false;
+  if (tables.prepared_bytes > 0 && !prepared_.contains(&call.variant)) return false;
+  const std::span<const int32_t> used = rows(tables.constants, tables.num_constants);
+  return std::all_of(used.begin(), used.end(), [&](int32_t each) { return constants_[static_cast<size_t>(each)].has_value(); });
+}
+
+void ProgramOnDevice::lay_out(const Call& call) {
+  const ToroidVariant& tables = call.variant.tables;
+  const std::span<const int32_t> used = rows(tables.constants, tables.num_constants);
+  const bool is_new = !is_laid_out(call);
+  if (is_new) {
+    callbacks_.order().begin(stream_.handle());
+    for (int32_t each : used) {
+      const auto c = static_cast<size_t>(each);
+      if (constants_[c]) continue;
+      Memory made(stream_, static_cast<size_t>(program_.constants[c].bytes));
+      copy_in(stream_, made.data(), call.constants[c], made.size());
+      constants_[c].emplace(std::move(made));
+    }
+    const auto bytes = static_cast<size_t>(call.layout.arena.bytes);
+    if (!arena_ || arena_->size() < bytes) {
+      arena_.reset();
+      arena_.emplace(stream_, bytes);
+    }
+    callbacks_.order().end(stream_.handle());
+  }
+  places_.constants.clear();
+  for (int32_t each : used) places_.constants.push_back(constants_[static_cast<size_t>(each)]->data());
+  places_.arena = static_cast<char*>(arena_->data());
+  places_.prepared = nullptr;
+  if (tables.prepared_bytes == 0) return;
+  auto found = prepared_.find(&call.variant);
+  if (found == prepared_.end()) {
+    Memory made(stream_, static_cast<size_t>(tables.prepared_bytes));
+    call.variant.prepare(callbacks_, call.name, places_.constants.data(), static_cast<char*>(made.data()));
+    call.variant.check(callbacks_.wait(), call.name);
+    found = prepared_.emplace(&call.variant, std::move(made)).first;
+  }
+  places_.prepared = static_cast<char*>(found->second.data());
+}
+
+void ProgramOnDevice::copy_inputs(std::span<const std::span<const std::byte>> inputs) {
+  places_.inputs.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    places_.inputs.push_back(fit(inputs_, i, stream_, inputs[i].size()));
+    copy_in(stream_, inputs_[i]->data(), inputs[i].data(), inputs[i].size());
   }
 }
 
-const void* ProgramOnDevice::constant(std::span<const std::byte> bytes) {
-  if (const auto found = constants_.find(bytes.data()); found != constants_.end() && found->second.size() == bytes.size())
-    return found->second.data();
-  constants_.erase(bytes.data());
-  const Memory& made = constants_.emplace(bytes.data(), Memory(stream_, bytes.size())).first->second;
-  copy_in(stream_, made.data(), bytes.data(), bytes.size());
-  return made.data();
+void* ProgramOnDevice::own_output(const Call& call, size_t output) {
+  return is_late(call, output) ? nullptr : fit(outputs_, output, stream_, bytes_of_output(call, output));
 }
 
-ProgramOnDevice::Pointers ProgramOnDevice::lay_out(const Call& call) {
-  Pointers result;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    fit(inputs_, i, stream_, call.inputs[i].size());
-    copy_in(stream_, inputs_[i].data(), call.inputs[i].data(), call.inputs[i].size());
-    result.inputs.push_back(inputs_[i].data());
-  }
-  for (const std::span<const std::byte>& each : call.constants) result.constants.push_back(constant(each));
-  for (size_t i = 0; i < call.outputs.size(); ++i) {
-    fit(outputs_, i, stream_, call.outputs[i].bytes().size());
-    result.outputs.push_back(call.variant.tables.outputs[i].is_late != 0 ? nullptr : outputs_[i].data());
-  }
-  const auto bytes = static_cast<size_t>(call.layout.arena.bytes);
-  if (!arena_ || arena_->size() < bytes) {
-    arena_.reset();
-    arena_ = std::make_unique<Memory>(stream_, bytes);
-  }
-  result.arena = static_cast<char*>(arena_->data());
-  if (call.variant.tables.prepared_bytes > 0) {
-    const auto [found, is_new] = prepared_.try_emplace(&call.variant, stream_, static_cast<size_t>(call.variant.tables.prepared_bytes));
-    result.prepared = static_cast<char*>(found->second.data());
-    if (is_new) call.variant.prepare(callbacks_, call.name, result.constants.data(), result.prepared);
-  }
-  return result;
+void ProgramOnDevice::start(const Call& call) {
+  std::vector<HostTensor> none;
+  call.variant.run(callbacks_, call.name, call.layout, places_.inputs.data(), places_.constants.data(), places_.arena, places_.prepared,
+                   call.random, call.sizes, places_.outputs.data(), none);
 }
 
-void ProgramOnDevice::run(const Call& call) {
-  Device::get().make_current();
-  const Pointers at = lay_out(call);
-  call.variant.run(callbacks_, call.name, call.layout, at.inputs.data(), at.constants.data(), at.arena, at.prepared, call.random,
-                   call.sizes, at.outputs.data(), call.outputs);
-  for (size_t i = 0; i < call.outputs.size(); ++i) {
-    if (at.outputs[i] != nullptr)
-      copy_out(stream_, call.outputs[i].mutable_data<std::byte>(), at.outputs[i], call.outputs[i].bytes().size());
+void ProgramOnDevice::keep_updates(const Call& call) {
+  for (size_t i = 0; i < call.updates.size(); ++i) {
+    if (call.updates[i] >= 0) std::swap(constants_[static_cast<size_t>(call.updates[i])], outputs_[i]);
   }
+}
+
+void ProgramOnDevice::run(const Call& call, std::span<const std::span<const std::byte>> inputs, std::vector<HostTensor>& outputs) {
+  const OnDevice here(device_);
+  started_ = nullptr;
+  callbacks_.set_stream(stream_.handle());
+  lay_out(call);
+  callbacks_.order().begin(stream_.handle());
+  copy_inputs(inputs);
+  places_.outputs.clear();
+  for (size_t i = 0; i < outputs.size(); ++i) places_.outputs.push_back(own_output(call, i));
+  callbacks_.order().end(stream_.handle());
+  start(call);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const void* data = places_.outputs[i];
+    if (call.updates[i] >= 0) continue;
+    if (is_late(call, i)) {
+      const CudaCallbacks::LateOutput& late = callbacks_.late_outputs().at(static_cast<int32_t>(i));
+      outputs[i] = HostTensor(static_cast<DType>(call.variant.tables.outputs[i].dtype), late.sizes);
+      data = late.memory.data();
+    }
+    copy_out(stream_, outputs[i].mutable_data<std::byte>(), data, outputs[i].bytes().size());
+  }
+  call.variant.check(callbacks_.wait(), call.name);
+  keep_updates(call);
+}
+
+void ProgramOnDevice::require_memory(size_t position, const void* data, size_t bytes, const char* what, const char* name) {
+  if (required_.size() <= position) required_.resize(position + 1);
+  if (required_[position] == std::pair(data, bytes)) return;
+  require_on_device(data, bytes, device_, formatted("{} '{}'", what, name));
+  required_[position] = {data, bytes};
+}
+
+void ProgramOnDevice::start(const Call& call, std::span<const std::span<const std::byte>> inputs, std::span<DeviceTensor> outputs,
+                            StreamHandle stream) {
+  const OnDevice here(device_);
+  require_not_captured(stream);
+  const ToroidVariant& tables = call.variant.tables;
+  callbacks_.set_stream(stream_.handle());
+  lay_out(call);
+  places_.inputs.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    require_memory(i, inputs[i].data(), inputs[i].size(), "input", tables.contract.inputs[i].name);
+    places_.inputs.push_back(inputs[i].data());
+  }
+  places_.outputs.clear();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool is_own = is_late(call, i) || call.updates[i] >= 0;
+    if (!is_own) require_memory(inputs.size() + i, outputs[i].data, bytes_of_output(call, i), "output", tables.outputs[i].name);
+    places_.outputs.push_back(is_own ? own_output(call, i) : outputs[i].data);
+  }
+  callbacks_.set_stream(stream);
+  start(call);
+  keep_updates(call);
+  started_ = &call.variant;
+  started_name_ = call.name;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (call.updates[i] >= 0) outputs[i].data = constants_[static_cast<size_t>(call.updates[i])]->data();
+    if (!is_late(call, i)) continue;
+    const CudaCallbacks::LateOutput& late = callbacks_.late_outputs().at(static_cast<int32_t>(i));
+    outputs[i].sizes = late.sizes;
+    outputs[i].data = late.memory.data();
+  }
+}
+
+void ProgramOnDevice::wait() {
+  const OnDevice here(device_);
+  const int32_t result = callbacks_.wait();
+  if (const LoadedVariant* started = std::exchange(started_, nullptr)) started->check(result, started_name_);
+}
+
+DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options) {
+  constexpr int kFirst = 4;  // of which the last are graphs, with algorithms chosen
+  constexpr double kWarmUpSeconds = 0.025;
+  const OnDevice here(device_);
+  callbacks_.set_stream(stream_.handle());
+  lay_out(call);
+  copy_inputs(inputs);
+  places_.outputs.clear();
+  for (size_t i = 0; i < static_cast<size_t>(call.variant.tables.num_outputs); ++i) places_.outputs.push_back(own_output(call, i));
+  callbacks_.set_uses_graphs(options.graphs);
+  struct GraphsAgain {
+    CudaCallbacks& callbacks;
+    ~GraphsAgain() { callbacks.set_uses_graphs(true); }
+  } again{callbacks_};
+
+  for (int i = 0; i < kFirst; ++i) start(call);
+  call.variant.check(callbacks_.wait(), call.name);
+  const Memory other(stream_, 4 * device_.l2_bytes());  // filled between calls, so that L2 caches have nothing of theirs
+  std::deque<std::pair<Event, Event>> events;
+  const auto timed = [&](int calls) {
+    events.clear();
+    for (int i = 0; i < calls; ++i) {
+      const auto& [from, to] = events.emplace_back();
+      clear(stream_, other.data(), 4 * device_.l2_bytes());
+      from.record(stream_.handle());
+      start(call);
+      to.record(stream_.handle());
+    }
+    stream_.synchronize();
+    std::vector<double> seconds;
+    for (const auto& [from, to] : events) seconds.push_back(Event::seconds(from, to));
+    return seconds;
+  };
+  const double once = std::max(median(timed(5)), 1e-6);
+  timed(std::clamp(static_cast<int>(kWarmUpSeconds / once), 1, 200));
+  DeviceTimes times{.seconds = timed(std::clamp(static_cast<int>(options.seconds / once), 10, 1000))};
+  std::vector<double> of_host;
+  for (int i = 0; i < 9; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    start(call);
+    of_host.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    stream_.synchronize();
+  }
+  times.host_seconds = median(of_host);
+  return times;
+}
+
+void ProgramOnDevice::read_constant(size_t constant, std::span<std::byte> to) {
+  const std::optional<Memory>& memory = constants_[constant];
+  TOROID_CHECK(memory && memory->size() == to.size(), "no call used constant {}", constant);
+  const OnDevice here(device_);
+  callbacks_.order().begin(stream_.handle());
+  copy_out(stream_, to.data(), memory->data(), to.size());
+  callbacks_.order().end(stream_.handle());
   stream_.synchronize();
-}
-
-std::vector<double> ProgramOnDevice::time(const Call& call, int times) {
-  constexpr int kWarmUp = 3;
-  Device::get().make_current();
-  const Pointers at = lay_out(call);
-  std::vector<double> seconds;
-  callbacks_.set_waits(false);
-  const Restored restored{callbacks_};
-  for (int i = -kWarmUp; i < times; ++i) {
-    const Event from, to;
-    from.record(stream_);
-    call.variant.run(callbacks_, call.name, call.layout, at.inputs.data(), at.constants.data(), at.arena, at.prepared, call.random,
-                     call.sizes, at.outputs.data(), call.outputs);
-    to.record(stream_);
-    const double each = Event::seconds(from, to);
-    if (i >= 0) seconds.push_back(each);
-  }
-  return seconds;
 }
 
 }  // namespace toroid::cuda

@@ -1,13 +1,19 @@
 // A program for a GPU as its host holds it: its kernels, loaded, and the device's memory that its calls use.
+//
+// Weights go to the device when the first call needs them. What calls update (TOROID_OUTPUT_BUFFER_MUTATION) stays there: the new value is
+// written beside the old one, and the two places take turns.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "runtime/cuda/cuda_callbacks.h"
+#include "runtime/cuda/device_tensor.h"
 #include "runtime/program/loaded_variant.h"
 #include "tensor/host_tensor.h"
 
@@ -15,47 +21,72 @@ namespace toroid::cuda {
 
 class ProgramOnDevice {
  public:
-  // Throws Error{Environment} where there is no GPU, and where it cannot load the kernels. `program` and `kernels` must outlive it.
-  ProgramOnDevice(RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels);
-  ~ProgramOnDevice();
+  struct Delete {
+    void operator()(ProgramOnDevice* program) const;
+  };
+  using Owner = std::unique_ptr<ProgramOnDevice, Delete>;
+  // Throws Error{Environment} where it cannot load the kernels. `program` and `kernels` must outlive it.
+  static Owner load(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels);
+  ProgramOnDevice(const ProgramOnDevice&) = delete;
+  ProgramOnDevice& operator=(const ProgramOnDevice&) = delete;
 
-  // A call's arguments, in the process's memory. Constants stay on the device from the first call on, by their addresses here.
+  // What a call has besides its tensors.
   struct Call {
     const LoadedVariant& variant;
     std::string_view name;
     const CallLayout& layout;
     const CallSizes& sizes;
-    std::span<const std::span<const std::byte>> inputs;     // as the contract says
-    std::span<const std::span<const std::byte>> constants;  // of the variant
     const int64_t* random;
-    std::vector<HostTensor>& outputs;  // with memory, but for late ones
+    std::span<const void* const> constants;  // in the process's memory, by ToroidProgram::constants
+    std::span<const int32_t> updates;        // by output the constant that it is the new value of, or -1
   };
-  // Throws as LoadedVariant::run does.
-  void run(const Call& call);
-  // Seconds of each of `times` calls on the device, with inputs and outputs that stay there; behind a few that are not counted.
-  std::vector<double> time(const Call& call, int times);
+  // With tensors in the process's memory: inputs as the contract says, outputs but for updates, late ones not made yet. Throws as
+  // LoadedVariant::run does.
+  void run(const Call& call, std::span<const std::span<const std::byte>> inputs, std::vector<HostTensor>& outputs);
+  // With tensors in the device's memory, on a stream of the caller's, which is not waited for. Late outputs and updates get their data,
+  // which stay until the next call.
+  void start(const Call& call, std::span<const std::span<const std::byte>> inputs, std::span<DeviceTensor> outputs, StreamHandle stream);
+  // Waits for what was started. Throws what was wrong with it.
+  void wait();
+  // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that they
+  // write is kept.
+  DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
+  // The value of a constant that a call used, as the last one left it.
+  void read_constant(size_t constant, std::span<std::byte> to);
 
-  // What is at this address of the process's memory will be other bytes.
-  void forget_constant(const void* data) { constants_.erase(data); }
-
-  const std::set<std::string>& on_host() const { return callbacks_.on_host(); }
-  RuntimeCallbacks& callbacks() { return callbacks_; }
+  const Device& device() const { return device_; }
+  const CudaCallbacks& callbacks() const { return callbacks_; }
 
  private:
-  struct Pointers {
+  ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels);
+
+  // Where the tensors of a call are, in memory of this object or of the caller.
+  struct Places {
     std::vector<const void*> inputs, constants;
-    std::vector<void*> outputs;
+    std::vector<void*> outputs;  // null: late
     char *arena = nullptr, *prepared = nullptr;
   };
-  Pointers lay_out(const Call& call);
-  const void* constant(std::span<const std::byte> bytes);
+  // Constants and temporaries.
+  void lay_out(const Call& call);
+  bool is_laid_out(const Call& call) const;
+  void copy_inputs(std::span<const std::span<const std::byte>> inputs);
+  // Own memory for an output.
+  void* own_output(const Call& call, size_t output);
+  void start(const Call& call);
+  void keep_updates(const Call& call);
+  void require_memory(size_t position, const void* data, size_t bytes, const char* what, const char* name);
 
+  const Device& device_;
+  const ToroidProgram& program_;
   Stream stream_;
   CudaCallbacks callbacks_;
-  std::vector<Memory> inputs_, outputs_;  // of the last call
-  std::unique_ptr<Memory> arena_;
+  Places places_;  // of the last call
+  std::optional<Memory> arena_;
+  std::vector<std::optional<Memory>> inputs_, outputs_, constants_;  // constants: of the program, from the first call on that needs them
   std::unordered_map<const LoadedVariant*, Memory> prepared_;
-  std::unordered_map<const void*, Memory> constants_;
+  std::vector<std::pair<const void*, size_t>> required_;  // what the last call's tensors were found to be, inputs first
+  const LoadedVariant* started_ = nullptr;                // and not waited for
+  std::string started_name_;
 };
 
 }  // namespace toroid::cuda

@@ -26,17 +26,34 @@ ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name)
 }
 
 struct Executable::State {
-  State(std::string_view bytes, std::string name, std::unique_ptr<RuntimePool> threads)
+  State(std::string_view bytes, std::string name, std::unique_ptr<RuntimePool> threads, int gpu)
       : library(bytes, name), pool(std::move(threads)), name(std::move(name)), host(*pool), tables(library.tables()) {
     for (const ToroidVariant& variant : rows(tables.variants, tables.num_variants)) variants.emplace_back(variant, tables.bad_index);
     last_variant = variants.size() - 1;
     layouts.resize(variants.size());
     prepared.resize(variants.size());
     buffers.resize(static_cast<size_t>(tables.num_constants));
-    if (const ToroidGpuProgram* kernels = library.gpu_tables()) device = std::make_unique<cuda::ProgramOnDevice>(*pool, tables, *kernels);
+    for (const LoadedVariant& variant : variants) updates.push_back(updates_of(variant.tables));
+    if (const ToroidGpuProgram* kernels = library.gpu_tables())
+      device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, tables, *kernels);
+  }
+
+  // By output the constant that it is the new value of, or -1.
+  std::vector<int32_t> updates_of(const ToroidVariant& variant) const {
+    std::vector<int32_t> result;
+    for (const ToroidOutputInfo& output : rows(variant.outputs, variant.num_outputs)) {
+      const std::span<const ToroidConstantInfo> all = rows(tables.constants, tables.num_constants);
+      const auto found = std::find_if(all.begin(), all.end(), [&](const ToroidConstantInfo& constant) {
+        return output.kind == TOROID_OUTPUT_BUFFER_MUTATION && std::string_view(constant.name) == output.target;
+      });
+      result.push_back(found == all.end() ? -1 : static_cast<int32_t>(found - all.begin()));
+    }
+    return result;
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  DeviceTimes time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
+  void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
 
   // Kept until the symbols' values change.
   const CallLayout& lay_out(const LoadedVariant& variant, const CallSizes& sizes) {
@@ -74,6 +91,7 @@ struct Executable::State {
   RuntimeCallbacks host;
   const ToroidProgram& tables;
   std::vector<LoadedVariant> variants;                  // as in the tables: the general one last
+  std::vector<std::vector<int32_t>> updates;            // of each
   std::vector<std::optional<CallLayout>> layouts;       // of each variant's last call
   std::vector<std::unique_ptr<AlignedBytes>> prepared;  // by variant, once it has run
   const CallLayout* last = nullptr;                     // of the last call
@@ -85,25 +103,31 @@ struct Executable::State {
   uint64_t random[2] = {0, 0};      // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   OutputMemory results;
-  std::unique_ptr<cuda::ProgramOnDevice> device;  // of a program for a GPU
+  cuda::ProgramOnDevice::Owner device;  // of a program for a GPU
 
- private:
-  // A call whose sizes and memory are known.
-  struct Laid {
+  // A call whose sizes are known.
+  struct Sized {
     LoadedVariant& variant;
     CallSizes sizes;
     const CallLayout& layout;
+    std::span<const int32_t> updates;
+  };
+  Sized find_sizes(std::span<const InputShape> shapes);
+
+ private:
+  // And its tensors in the process's memory.
+  struct Laid : Sized {
     std::vector<std::vector<std::byte>> copies;  // of inputs that had to move
-    std::vector<const void*> inputs, constants;
+    std::vector<const void*> inputs;
     std::vector<HostTensor> outputs;
   };
   Laid lay_out(std::span<const HostTensor> inputs);
-  // Calls use(call), on a device.
-  template <class Use>
-  void on_device(Laid& laid, std::span<const HostTensor> inputs, const int64_t* numbers, Use use);
-
- public:
-  std::vector<double> time(std::span<const HostTensor> inputs, int times);
+  void run_on_host(Laid& laid, const int64_t* numbers);
+  cuda::ProgramOnDevice::Call on_device(const Sized& sized, const int64_t* numbers) const {
+    return {sized.variant, name, sized.layout, sized.sizes, numbers, constants, sized.updates};
+  }
+  // The bytes of inputs.
+  static std::vector<std::span<const std::byte>> inputs_of(const Laid& laid, std::span<const HostTensor> inputs);
 };
 
 namespace {
@@ -143,9 +167,10 @@ std::vector<const void*> laid_out(const CallSizes& sizes, std::span<const HostTe
 }  // namespace
 
 Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
-                       std::string name, int threads)
-    : state_(with_typed_memory("loading a program",
-                               [&] { return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads)); })) {
+                       std::string name, int threads, int gpu)
+    : state_(with_typed_memory("loading a program", [&] {
+        return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads), gpu);
+      })) {
   TOROID_CHECK(constants.size() == static_cast<size_t>(state_->tables.num_constants), "{} constants for a program with {}",
                constants.size(), state_->tables.num_constants);
   with_typed_memory("loading a program", [&] {
@@ -157,19 +182,19 @@ Executable::Executable(std::string_view library, std::vector<std::span<const std
 Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
-Executable Executable::load(const std::filesystem::path& path, int threads) { return load(path, path, threads); }
+Executable Executable::load(const std::filesystem::path& path, int threads, int gpu) { return load(path, path, threads, gpu); }
 
-Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads) {
-  return with_typed_memory("loading a program", [&] { return Executable(load_state(library, weights, threads)); });
+Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu) {
+  return with_typed_memory("loading a program", [&] { return Executable(load_state(library, weights, threads, gpu)); });
 }
 
 std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path,
-                                                          int threads) {
+                                                          int threads, int gpu) {
   ErrorContext context("loading {}", library.string());
   auto pool = std::make_unique<RuntimePool>(threads);
   Package package = open_package(path, *pool);
   if (library != path) package.library = read_file(library);
-  auto state = std::make_unique<State>(package.library, library.filename().string(), std::move(pool));
+  auto state = std::make_unique<State>(package.library, library.filename().string(), std::move(pool), gpu);
   uint64_t offset = 0;
   for (const ToroidConstantInfo& constant : rows(state->tables.constants, state->tables.num_constants)) {
     state->constants.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
@@ -184,9 +209,7 @@ std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
   return with_typed_memory("running a program", [&] { return state_->run(inputs); });
 }
 
-Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> inputs) {
-  std::vector<InputShape> shapes;
-  for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
+Executable::State::Sized Executable::State::find_sizes(std::span<const InputShape> shapes) {
   LoadedVariant* variant = &variants.back();
   CallSizes sizes = variant->bind(shapes);
   for (LoadedVariant& each : variants) {
@@ -198,71 +221,131 @@ Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> i
   const CallLayout& layout = lay_out(*variant, sizes);
   last = &layout;
   last_variant = static_cast<size_t>(variant - variants.data());
-  Laid laid{*variant, std::move(sizes), layout, {}, {}, {}, {}};
+  return {*variant, std::move(sizes), layout, updates[last_variant]};
+}
+
+Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> inputs) {
+  std::vector<InputShape> shapes;
+  for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
+  Laid laid{find_sizes(shapes), {}, {}, {}};
   laid.inputs = laid_out(laid.sizes, inputs, laid.copies);
-  for (int32_t position : rows(variant->tables.constants, variant->tables.num_constants))
-    laid.constants.push_back(constants[static_cast<size_t>(position)]);
   results.begin_call();
-  const std::span<const ToroidOutputInfo> infos = rows(variant->tables.outputs, variant->tables.num_outputs);
-  for (size_t i = 0; i < infos.size(); ++i)
-    laid.outputs.push_back(infos[i].is_late != 0 ? HostTensor()
-                                                 : results.tensor(static_cast<DType>(infos[i].dtype), layout.output_sizes[i]));
+  const std::span<const ToroidOutputInfo> infos = rows(laid.variant.tables.outputs, laid.variant.tables.num_outputs);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const auto dtype = static_cast<DType>(infos[i].dtype);
+    const bool stays = device && laid.updates[i] >= 0;
+    laid.outputs.push_back(stays                   ? HostTensor(dtype, {0})
+                           : infos[i].is_late != 0 ? HostTensor()
+                                                   : results.tensor(dtype, laid.layout.output_sizes[i]));
+  }
   return laid;
 }
 
-template <class Use>
-void Executable::State::on_device(Laid& laid, std::span<const HostTensor> inputs, const int64_t* numbers, Use use) {
-  std::vector<std::span<const std::byte>> in, weights;
+std::vector<std::span<const std::byte>> Executable::State::inputs_of(const Laid& laid, std::span<const HostTensor> inputs) {
+  std::vector<std::span<const std::byte>> result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto moved =
         std::find_if(laid.copies.begin(), laid.copies.end(), [&](const auto& copy) { return copy.data() == laid.inputs[i]; });
-    in.emplace_back(static_cast<const std::byte*>(laid.inputs[i]), moved != laid.copies.end() ? moved->size() : inputs[i].bytes().size());
+    result.emplace_back(static_cast<const std::byte*>(laid.inputs[i]),
+                        moved != laid.copies.end() ? moved->size() : inputs[i].bytes().size());
   }
-  const std::span<const int32_t> positions = rows(laid.variant.tables.constants, laid.variant.tables.num_constants);
-  for (size_t i = 0; i < positions.size(); ++i) {
-    weights.emplace_back(static_cast<const std::byte*>(laid.constants[i]), static_cast<size_t>(tables.constants[positions[i]].bytes));
-  }
-  use(cuda::ProgramOnDevice::Call{laid.variant, name, laid.layout, laid.sizes, in, weights, numbers, laid.outputs});
+  return result;
 }
 
-std::vector<double> Executable::State::time(std::span<const HostTensor> inputs, int times) {
-  Laid laid = lay_out(inputs);
+DeviceTimes Executable::State::time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options) {
+  const Laid laid = lay_out(inputs);
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1])};
-  std::vector<double> seconds;
-  on_device(laid, inputs, numbers, [&](const auto& call) { seconds = device->time(call, times); });
-  return seconds;
+  return device->time(on_device(laid, numbers), inputs_of(laid, inputs), options);
+}
+
+void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
+  std::vector<InputShape> shapes;
+  for (const DeviceTensor& input : inputs) shapes.push_back({input.dtype, input.sizes});
+  const Sized sized = find_sizes(shapes);
+  const ToroidVariant& its = sized.variant.tables;
+  if (outputs.size() != static_cast<size_t>(its.num_outputs))
+    throw Error(ErrorKind::InvalidInput, formatted("{} outputs for a program with {}", outputs.size(), its.num_outputs))
+        .help("give memory for each of those that Executable::outputs_of names");
+  std::vector<std::span<const std::byte>> bytes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const DeviceTensor& input = inputs[i];
+    const std::vector<int64_t> given = input.strides.empty() ? strides_of(input.sizes) : input.strides;
+    const std::vector<int64_t> wanted = strides_wanted(sized.sizes, i, input.sizes);
+    if (!is_same_layout(input.sizes, given, wanted))
+      throw Error(ErrorKind::InvalidInput, formatted("input '{}' has strides {}, and the program reads it with {}",
+                                                     its.contract.inputs[i].name, shape_text(given), shape_text(wanted)))
+          .help("lay it out so before the call");
+    const size_t size = needed_bytes(input.sizes, wanted, size_bytes(input.dtype), formatted("input '{}'", its.contract.inputs[i].name));
+    bytes.emplace_back(static_cast<const std::byte*>(input.data), size);
+  }
+  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
+  device->start(on_device(sized, numbers), bytes, outputs, static_cast<cuda::StreamHandle>(stream));
+  refuse_lost_weights();
+}
+
+void Executable::State::run_on_host(Laid& laid, const int64_t* numbers) {
+  const ToroidVariant& its = laid.variant.tables;
+  std::vector<const void*> weights;
+  for (int32_t position : rows(its.constants, its.num_constants)) weights.push_back(constants[static_cast<size_t>(position)]);
+  reserve_arena(laid.layout.arena.bytes);
+  std::vector<void*> outputs;
+  for (int32_t i = 0; i < its.num_outputs; ++i)
+    outputs.push_back(its.outputs[i].is_late != 0 ? nullptr : laid.outputs[static_cast<size_t>(i)].mutable_data<std::byte>());
+  laid.variant.run(host, name, laid.layout, laid.inputs.data(), weights.data(), arena->data(), prepare(laid.variant, weights), numbers,
+                   laid.sizes, outputs.data(), laid.outputs);
 }
 
 std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
   Laid laid = lay_out(inputs);
-  LoadedVariant& variant = laid.variant;
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
   if (device) {
-    on_device(laid, inputs, numbers, [&](const auto& call) { device->run(call); });
-  } else {
-    reserve_arena(laid.layout.arena.bytes);
-    std::vector<void*> outputs;
-    const std::span<const ToroidOutputInfo> infos = rows(variant.tables.outputs, variant.tables.num_outputs);
-    for (size_t i = 0; i < infos.size(); ++i)
-      outputs.push_back(infos[i].is_late != 0 ? nullptr : laid.outputs[i].mutable_data<std::byte>());
-    variant.run(host, name, laid.layout, laid.inputs.data(), laid.constants.data(), arena->data(), prepare(variant, laid.constants),
-                numbers, laid.sizes, outputs.data(), laid.outputs);
+    device->run(on_device(laid, numbers), inputs_of(laid, inputs), laid.outputs);
+    refuse_lost_weights();
+    return std::move(laid.outputs);
   }
+  run_on_host(laid, numbers);
   refuse_lost_weights();
-  const std::span<const ToroidOutputInfo> infos = rows(variant.tables.outputs, variant.tables.num_outputs);
   std::vector<std::pair<size_t, HostTensor>> written;  // all of them or none, also when memory runs out here
   for (size_t i = 0; i < laid.outputs.size(); ++i) {
-    if (infos[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) continue;
-    for (size_t c = 0; c < constants.size(); ++c) {
-      if (std::string_view(tables.constants[c].name) == infos[i].target) written.emplace_back(c, laid.outputs[i]);
-    }
+    if (laid.updates[i] >= 0) written.emplace_back(static_cast<size_t>(laid.updates[i]), laid.outputs[i]);
   }
   for (auto& [constant, value] : written) {
-    if (device) device->forget_constant(constants[constant]);
     constants[constant] = value.bytes().data();
     buffers[constant] = std::move(value);
   }
   return std::move(laid.outputs);
+}
+
+void Executable::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
+  TOROID_CHECK(state_->device != nullptr, "device pointers for a program on the processor");
+  with_typed_memory("running a program", [&] { state_->start(inputs, outputs, stream); });
+}
+
+void Executable::wait() {
+  if (state_->device) state_->device->wait();
+}
+
+std::vector<DeviceTensor> Executable::outputs_of(std::span<const DeviceTensor> inputs) {
+  std::vector<InputShape> shapes;
+  for (const DeviceTensor& input : inputs) shapes.push_back({input.dtype, input.sizes});
+  const State::Sized sized = state_->find_sizes(shapes);
+  std::vector<DeviceTensor> result;
+  for (int32_t i = 0; i < sized.variant.tables.num_outputs; ++i) {
+    const ToroidOutputInfo& info = sized.variant.tables.outputs[i];
+    result.push_back({.dtype = static_cast<DType>(info.dtype), .sizes = {}});
+    if (info.is_late == 0) result.back().sizes = sized.layout.output_sizes[static_cast<size_t>(i)];
+  }
+  return result;
+}
+
+HostTensor Executable::updated_buffer(size_t output) {
+  const std::vector<int32_t>& updates = state_->updates[state_->last_variant];
+  TOROID_CHECK(state_->last != nullptr && output < updates.size() && updates[output] >= 0, "output {} is no buffer's new value", output);
+  const auto constant = static_cast<size_t>(updates[output]);
+  if (!state_->device) return state_->buffers[constant];
+  HostTensor value(static_cast<DType>(last_variant().outputs[output].dtype), state_->last->output_sizes[output]);
+  state_->device->read_constant(constant, {value.mutable_data<std::byte>(), value.bytes().size()});
+  return value;
 }
 
 void Executable::set_seed(uint64_t seed) {
@@ -271,13 +354,22 @@ void Executable::set_seed(uint64_t seed) {
 }
 
 const std::vector<std::vector<double>>& Executable::step_times() const {
-  return (state_->device ? state_->device->callbacks() : state_->host).step_times();
+  return state_->device ? state_->device->callbacks().step_times() : state_->host.step_times();
 }
 bool Executable::is_on_device() const { return state_->device != nullptr; }
-std::vector<double> Executable::time_on_device(std::span<const HostTensor> inputs, int times) { return state_->time(inputs, times); }
+DeviceTimes Executable::time_on_device(std::span<const HostTensor> inputs, const DeviceTimesOptions& options) {
+  return state_->time(inputs, options);
+}
 std::vector<std::string> Executable::calls_on_host() const {
   if (!state_->device) return {};
-  return {state_->device->on_host().begin(), state_->device->on_host().end()};
+  const std::set<std::string>& names = state_->device->callbacks().on_host();
+  return {names.begin(), names.end()};
+}
+std::optional<size_t> Executable::graph_nodes() const { return state_->device ? state_->device->callbacks().graph_nodes() : std::nullopt; }
+std::vector<std::string> Executable::graph_obstacles() const {
+  if (!state_->device) return {};
+  const std::set<std::string>& obstacles = state_->device->callbacks().graph_obstacles();
+  return {obstacles.begin(), obstacles.end()};
 }
 std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants[state_->last_variant].forms(); }
 const ToroidProgram& Executable::tables() const { return state_->tables; }

@@ -10,6 +10,7 @@
 
 #include "base/file/loaded_library.h"
 #include "runtime/contract/contract.h"
+#include "runtime/cuda/device_tensor.h"
 #include "tensor/host_tensor.h"
 #include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"
@@ -21,28 +22,44 @@ class RuntimePool;
 // Where memory runs out its functions throw Error{Environment}, and it stays usable.
 class Executable {
  public:
-  // `constants`: the bytes of each of the program's constants, kept alive by `owner`. `threads` 0: the default.
+  // `constants`: the bytes of each of the program's constants, kept alive by `owner`. `threads` 0: the default. `gpu`: the number of the
+  // one that a program for GPUs runs on.
   Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
-             std::string name, int threads = 0);
+             std::string name, int threads = 0, int gpu = 0);
   // A file written by write_package. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
   // loaded.
-  static Executable load(const std::filesystem::path& path, int threads = 0);
+  static Executable load(const std::filesystem::path& path, int threads = 0, int gpu = 0);
   // A library alone, of which nothing is known, and a file written by write_package whose library is not looked at.
-  static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
+  static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu);
   Executable(Executable&&) noexcept;
   ~Executable();
 
-  // All outputs in the program's order, buffers' new values included; those are also kept for the next call. Throws
+  // All outputs in the program's order, buffers' new values included; these are also kept for the next call. Throws
   // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut short
   // (base/file/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
-  // Is it for a GPU? Then its kernels run there, and each call copies its inputs to it and its outputs from it.
+  // Is it for a GPU? Then its kernels run there, and run() copies inputs to it and outputs from it. New values of buffers stay there: their
+  // places among the outputs of run() are tensors without elements.
   bool is_on_device() const;
-  // Of such a program: the seconds of so many calls on the device alone, their inputs and outputs staying there. Nothing that they write is kept.
-  std::vector<double> time_on_device(std::span<const HostTensor> inputs, int times);
+  // Of such a program. A call with tensors in the GPU's memory, on a stream of the caller's (a CUstream; null: the default one), which must
+  // not be capturing: the work is started and not waited for. One call after the other, on whatever streams. outputs: as outputs_of gives
+  // them, with memory; outputs whose sizes are known late, and new values of buffers, get memory of the program's, which holds until the
+  // next call. Throws Error{InvalidInput} as run, and for pointers that are not to so many bytes of this GPU's memory.
+  void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
+  // Waits for what was started. Throws what run would for it; buffers have their new values nevertheless.
+  void wait();
+  // The outputs of a call with these inputs, whose data are not looked at: dtypes, and sizes as far as these tell them.
+  std::vector<DeviceTensor> outputs_of(std::span<const DeviceTensor> inputs);
+  // The value of the buffer that this output of the last call is the new value of.
+  HostTensor updated_buffer(size_t output);
+  // Times calls on the GPU alone, with inputs and outputs that stay there. Nothing that they write is kept.
+  DeviceTimes time_on_device(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
   // Library kernels that the calls so far ran on the host, with copies, for they have none on the device.
   std::vector<std::string> calls_on_host() const;
+  // Of the last call, how its kernels were started: the number of nodes of its CUDA graph, or none. Then why no later call will be a graph.
+  std::optional<size_t> graph_nodes() const;
+  std::vector<std::string> graph_obstacles() const;
 
   // From the next call on random operators draw as in a program just loaded, with this seed instead of 0. Each call draws
   // other numbers than the calls before.
@@ -65,7 +82,8 @@ class Executable {
  private:
   struct State;
   explicit Executable(std::unique_ptr<State> state);
-  static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads);
+  static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads,
+                                           int gpu);
   std::unique_ptr<State> state_;
 };
 

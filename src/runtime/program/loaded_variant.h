@@ -48,14 +48,15 @@ class LoadedVariant {
            char* arena, char* prepared, const int64_t* random, const CallSizes& sizes, void* const* outputs,
            std::vector<HostTensor>& late_outputs) const;
 
+  // Throws what an entry's result says, unless it is 0.
+  void check(int32_t result, std::string_view name) const;
+
   // Of each of the variant's choices the form that calls run; none before the first one.
   std::vector<std::optional<size_t>> forms() const;
 
   const ToroidVariant& tables;
 
  private:
-  void check(int32_t result, std::string_view name) const;
-
   mutable std::vector<int32_t> forms_;  // ToroidCall::forms
   int64_t* bad_index_;
 };

@@ -70,8 +70,7 @@ struct RuntimeCallbacks::Entries {
     RuntimeCallbacks& to = host(runtime);
     guarded(runtime, 1, [&] {
       to.end_step();
-      to.step_ = step;
-      to.step_began_ = std::chrono::steady_clock::now();
+      to.begin_step(step);
       return 0;
     });
   }
@@ -136,16 +135,24 @@ void RuntimeCallbacks::call(const ToroidLibraryCall& call) {
                &prepared_});
 }
 
+void RuntimeCallbacks::begin_step(int32_t step) {
+  step_ = step;
+  step_began_ = std::chrono::steady_clock::now();
+}
+
 void RuntimeCallbacks::end_step() {
   if (!step_) return;
-  synchronize();
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
+  add_step_time(*step_, time.count());
+  step_.reset();
+}
+
+void RuntimeCallbacks::add_step_time(int32_t step, double seconds) {
   try {
-    step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(*step_) + 1));
-    step_times_[static_cast<size_t>(*step_)].push_back(time.count());
+    step_times_.resize(std::max(step_times_.size(), static_cast<size_t>(step) + 1));
+    step_times_[static_cast<size_t>(step)].push_back(seconds);
   } catch (const std::bad_alloc&) {  // a time less to tell; generated code knows no exceptions
   }
-  step_.reset();
 }
 
 void* RuntimeCallbacks::allocate(int64_t bytes) {

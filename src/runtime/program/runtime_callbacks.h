@@ -49,8 +49,10 @@ class RuntimeCallbacks {
   virtual void release_all();
   virtual void* output(int32_t position, const int64_t* sizes);
   virtual void call(const ToroidLibraryCall& call);
-  // Waits for what was started.
-  virtual void synchronize() {}
+  // Around each step of a profiled program; the end of a call ends its last step.
+  virtual void begin_step(int32_t step);
+  virtual void end_step();
+  void add_step_time(int32_t step, double seconds);
 
   Call& call_state() { return *call_; }
   // What entries are run with.
@@ -71,7 +73,6 @@ class RuntimeCallbacks {
 
  private:
   struct Entries;
-  void end_step();
 
   RuntimePool& pool_;
   PreparedConstants prepared_;

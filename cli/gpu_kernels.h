@@ -1,0 +1,14 @@
+// What a model's kernels take of a GPU.
+#pragma once
+
+#include <functional>
+
+#include "driver/compile.h"
+
+namespace toroid::cli {
+
+// Prints a line for each kernel: registers of a thread, shared memory of a block, spilled bytes, the steps that start it. Then what is
+// wrong with any. No GPU is needed where the architecture is named.
+void explain_gpu_kernels(Program program, const CompileModelOptions& options);
+
+}  // namespace toroid::cli

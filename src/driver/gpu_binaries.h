@@ -1,0 +1,26 @@
+// The kernels of a program as binaries: each CUDA unit, for each architecture that is asked for.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/wrapper/program_tables.h"
+#include "toolchain/nvrtc.h"
+
+namespace toroid {
+
+struct CompileModelOptions;
+
+// Those of the options, as sm_90a or compute_90, else that of the GPU.
+std::vector<std::string> architectures_of(const CompileModelOptions& options);
+// What the list of --arch says: "sm_80,sm_90a,compute_90". Throws Error{InvalidOption}.
+std::vector<std::string> parse_architectures(std::string_view list);
+
+// The place of a binary in the program's tables: each unit for each architecture, the units' numbers first.
+std::vector<codegen::GpuBinary> binaries_of(size_t units, std::span<const std::string> architectures);
+
+// What people should know of a kernel that is slower than it need be: "the kernel softmax_kernel spills 16 bytes of registers".
+std::vector<std::string> complaints_of(const KernelResources& kernel);
+
+}  // namespace toroid

@@ -1,0 +1,56 @@
+#include "runtime/cuda/images.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace toroid::cuda {
+namespace {
+
+// How well it suits; 0: not at all.
+int rank_of(const ToroidGpuBinary& binary, int capability) {
+  switch (binary.kind) {
+    case TOROID_GPU_EXACT: return binary.capability == capability ? 3000 : 0;
+    case TOROID_GPU_FAMILY:
+      return binary.capability / 10 == capability / 10 && binary.capability <= capability ? 2000 + binary.capability : 0;
+    case TOROID_GPU_PTX: return binary.capability <= capability ? 1000 + binary.capability : 0;
+    default: return 0;
+  }
+}
+
+std::string name_of(const ToroidGpuBinary& binary) {
+  return formatted("{}_{}{}", binary.kind == TOROID_GPU_PTX ? "compute" : "sm", binary.capability,
+                   binary.kind == TOROID_GPU_EXACT ? "a" : "");
+}
+
+}  // namespace
+
+std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability) {
+  const std::span<const ToroidGpuBinary> all(program.binaries, static_cast<size_t>(program.num_binaries));
+  std::vector<const ToroidGpuBinary*> best;
+  for (const ToroidGpuBinary& each : all) {
+    const auto unit = static_cast<size_t>(each.unit);
+    if (best.size() <= unit) best.resize(unit + 1);
+    const int rank = rank_of(each, capability);
+    if (rank > 0 && (best[unit] == nullptr || rank > rank_of(*best[unit], capability))) best[unit] = &each;
+  }
+  std::vector<const void*> images;
+  for (const ToroidGpuBinary* each : best) {
+    if (each != nullptr) {
+      images.push_back(each->data);
+      continue;
+    }
+    std::set<std::string> names;
+    for (const ToroidGpuBinary& other : all) names.insert(name_of(other));
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    throw Error(ErrorKind::Environment, formatted("the program's kernels are for {}, and the GPU is sm_{}", list, capability))
+        .help(formatted("compile it with '--arch sm_{}', or with an earlier 'compute_…' for all later GPUs", capability));
+  }
+  return images;
+}
+
+}  // namespace toroid::cuda

@@ -1,0 +1,15 @@
+// Which of a program's binaries a GPU runs: each unit of kernels is there for several architectures.
+#pragma once
+
+#include <vector>
+
+#include "toroid/gpu_abi.h"
+
+namespace toroid::cuda {
+
+// Of each unit the image that the driver is to load on a GPU of this compute capability (90 for 9.0): code for just this architecture, else
+// for an earlier one of the same major version, else the latest PTX, which the driver compiles. Throws Error{Environment} that names what
+// there is.
+std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability);
+
+}  // namespace toroid::cuda
