@@ -66,6 +66,13 @@ graph(w: f32[1000, 64], ids: i64[s0]) {
   y: f32[s0, 64] = aten::embedding(w, ids)
   return y
 })"},
+    {"attention", R"(
+sym s0 in [1, 4096]
+graph(q: bf16[8, 32, s0, 128], k: bf16[8, 8, s0, 128], v: bf16[8, 8, s0, 128], m: bf16[8, 1, s0, s0]) {
+  y: bf16[8, 32, s0, 128] = aten::scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+  z: bf16[8, 32, s0, 128] = aten::scaled_dot_product_attention(q, k, v, attn_mask=m, enable_gqa=True)
+  return y, z
+})"},
     {"index_add_of_rows", R"(
 graph(x: f32[100, 256], rows: i64[64], y: f32[64, 256]) {
   z: f32[100, 256] = aten::index_add(x, 0, rows, y)
@@ -110,6 +117,24 @@ TEST(CudaUnits, StandBesideTheWrapper) {
   ASSERT_EQ(code.units.size(), 1u);
   EXPECT_NE(code.units[0].find("launch(runtime, \"relu_kernel\", 1, 256, passed, 0)"), std::string::npos);
   EXPECT_EQ(code.units[0].find("KERNEL"), std::string::npos);
+}
+
+// Two heads of queries share one of keys; the sizes and strides are those of batch, head, row and column.
+TEST(CudaAttention, IsLaunchedWithItsShapeAndOnHopperWithTensorMaps) {
+  const std::string wrapper = generated(R"(
+graph(q: bf16[2, 4, 300, 64], k: bf16[2, 2, 500, 64], v: bf16[2, 2, 500, 64]) {
+  y: bf16[2, 4, 300, 64] = aten::scaled_dot_product_attention(q, k, v, enable_gqa=True)
+  return y
+})",
+                                        {.device = program::Device::Cuda})
+                                  .units[0];
+  const auto has = [&](std::string_view text) { return wrapper.find(text) != std::string::npos; };
+  EXPECT_TRUE(
+      has("const int64_t sizes[] = {2, 4, 2, 300, 500, 76800, 19200, 64, 1, 64000, 32000, 64, 1, 64000, 32000, 64, 1, 0, 0, 0, 0, "
+          "76800, 64, 256, 1};"))
+      << wrapper;
+  EXPECT_TRUE(has("{t_k, 7, {64, 500, 2, 2}, {1, 64, 32000, 64000}, {64, 128, 1, 1}}")) << wrapper;
+  EXPECT_TRUE(has("launch(runtime, \"attention_kernel\", 24, 384, passed, 0, 99456, 1, maps, 3)")) << wrapper;
 }
 
 }  // namespace

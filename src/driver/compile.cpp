@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
@@ -34,6 +35,7 @@
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
+#include "schedule/cuda/attention_kernel.h"
 #include "schedule/planner.h"
 #include "schedule/text/text.h"
 #include "support/hash.h"
@@ -67,6 +69,15 @@ std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return "";
   if (options.target == codegen::Target::EmulatedCuda) return "emulated CUDA";
   return fmt::format("CUDA, {}, {}", fmt::join(architectures_of(options), " "), nvrtc_version());
+}
+
+// Which attentions the target computes by one kernel; of GPUs those whose tensor cores take bfloat16.
+std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileModelOptions& options) {
+  constexpr int kLeastArchitecture = 80;
+  const bool has_any =
+      options.target == codegen::Target::EmulatedCuda ||
+      std::ranges::all_of(architectures_of(options), [](const std::string& each) { return capability_of(each) >= kLeastArchitecture; });
+  return [has_any](const Graph& graph, const Node& node) { return has_any && schedule::has_attention_kernel(graph, node); };
 }
 
 // What is for processors alone.
@@ -291,7 +302,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
   clock.restart();
-  if (options.target != codegen::Target::Cpu && expand_attention(program)) {
+  if (options.target != codegen::Target::Cpu && expand_attention(program, attention_kernels(options))) {
     dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
   }
 

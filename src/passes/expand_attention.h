@@ -1,11 +1,13 @@
-// Attention becomes products and a softmax, for targets that have no kernel for it. Needs and keeps core level.
+// Attention becomes products and a softmax, where a target has no kernel for it. Needs and keeps core level.
 #pragma once
+
+#include <functional>
 
 #include "graph/graph.h"
 
 namespace toroid {
 
-// True if the program had any.
-bool expand_attention(Program& program);
+// All but what `has_kernel` says. True if there was any.
+bool expand_attention(Program& program, const std::function<bool(const Graph&, const Node&)>& has_kernel);
 
 }  // namespace toroid

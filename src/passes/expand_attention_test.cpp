@@ -30,12 +30,13 @@ graph(q: f32[1, 4, 3, 8], k: f32[1, 2, 5, 8], v: f32[1, 2, 5, 6], m: f32[3, 5]) 
   for (size_t i = 5; i < 10; ++i) mask.mutable_data<float>()[i] = -std::numeric_limits<float>::infinity();
   const std::vector<HostTensor> inputs = {waves({1, 4, 3, 8}), waves({1, 2, 5, 8}), waves({1, 2, 5, 6}), mask};
   const std::vector<HostTensor> expected = evaluate(program, inputs);
-  ASSERT_TRUE(expand_attention(program));
+  const auto none = [](const Graph&, const Node&) { return false; };
+  ASSERT_TRUE(expand_attention(program, none));
   verify(program, Level::Core);
   EXPECT_EQ(to_text(program).find("attention("), std::string::npos);
   const std::vector<HostTensor> outputs = evaluate(program, inputs);
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(difference(outputs[i], expected[i], {.sums_or_products = true}), std::nullopt);
-  EXPECT_FALSE(expand_attention(program));
+  EXPECT_FALSE(expand_attention(program, none));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
+#include "passes/fold_masks.h"
 #include "passes/merge_products.h"
 #include "support/hash.h"
 
@@ -52,6 +53,8 @@ constexpr Pass kPasses[] = {
     {"fold-affine", "batch norms, and other scales and shifts of channels, into constant filters", true, without_costs<fold_affine>},
     // Behind it: scaled weights and biases are joined as any others.
     {"merge-products", "products of one left side by constants become one", true, merge_products},
+    // Behind what computes small masks.
+    {"fold-masks", "attention's masks that are true everywhere or a triangle", true, without_costs<fold_masks>},
     // Last: what the others put something else in the place of.
     {"dead-code", "remove what nobody uses", false, without_costs<remove_dead_code>},
 };

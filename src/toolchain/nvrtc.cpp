@@ -153,6 +153,14 @@ std::string cuda_architecture(int gpu) {
   return fmt::format("sm_{}{}", capability, capability >= 90 ? "a" : "");  // with what only this architecture has
 }
 
+int capability_of(std::string_view architecture) {
+  int number = 0;
+  for (const char c : architecture) {
+    if (c >= '0' && c <= '9') number = 10 * number + (c - '0');
+  }
+  return number;
+}
+
 CudaBinary compile_cuda(std::string_view source, std::string_view architecture, std::string_view name) {
   constexpr int kLines = 12;
   const OneCompilation compilation(std::string(source), fmt::format("{}.cu", name));

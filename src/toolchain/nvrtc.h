@@ -30,6 +30,8 @@ std::string nvrtc_version();
 // The architecture that kernels are compiled for: TOROID_CUDA_ARCH, as sm_90a, else that of the GPU of this number. Throws
 // Error{Environment} where there is neither.
 std::string cuda_architecture(int gpu = 0);
+// 90 of sm_90a; 0 where the name has no number.
+int capability_of(std::string_view architecture);
 
 // architecture: sm_80, sm_90a, or compute_90 for PTX, of which nothing is known of what kernels take. `name`: for messages. Throws
 // Error{ToolFailed} with the first lines of what the compiler says. From several threads at once.

@@ -74,14 +74,14 @@ TEST_F(Cli, AProgramWithoutAPassIsAnotherOneInTheCache) {
 TEST_F(Cli, RefusesToLeaveOutWhatIsNoPassOrIsNeeded) {
   expect_refusal(compile_digits({"--without-pass", "fold"}),
                  "error: there is no pass 'fold'\n"
-                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products\n");
+                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products, fold-masks\n");
   const std::vector<std::string> opt = {"opt", (kDigits / "digits.pt2").string(), "--passes=all", "--without-pass=decompose"};
   expect_refusal(opt,
                  "error: every program needs the pass 'decompose'\n"
-                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products\n");
+                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products, fold-masks\n");
   expect_refusal({"explain", (kDigits / "digits.pt2").string(), "--without-pass=decompose"},
                  "error: every program needs the pass 'decompose'\n"
-                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products\n");
+                 "  help: passes that can be left out: fold-constants, fold-affine, merge-products, fold-masks\n");
 }
 
 TEST_F(Cli, OptRunsTheWholeListOrSomeOfIt) {
@@ -89,7 +89,7 @@ TEST_F(Cli, OptRunsTheWholeListOrSomeOfIt) {
   const std::string all = toroid({"opt", model, "--passes=all"}).output;
   EXPECT_NE(all.find("convolution"), std::string::npos);
   EXPECT_EQ(toroid({"opt", model, "--passes=all", "--without-pass=fold-constants"}).output,
-            toroid({"opt", model, "--passes=decompose,fold-affine,merge-products,dead-code"}).output);
+            toroid({"opt", model, "--passes=decompose,fold-affine,merge-products,fold-masks,dead-code"}).output);
   EXPECT_NE(toroid({"opt", model, "--passes=all,schedule"}).output.find("kernel"), std::string::npos);
 }
 

@@ -207,7 +207,6 @@ Result cuModuleLoadData(void** module, const void* image) {
   if (memcmp(image, kMagic, sizeof kMagic) != 0) return 200;
   return *module = (void*)(uintptr_t)image, 0;
 }
-Result cuFuncSetAttribute(void* function, int attribute, int value) { return (void)function, (void)attribute, (void)value, 0; }
 Result cuTensorMapEncodeTiled(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides, const unsigned* box,
                               const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
   (void)dtype, (void)rank, (void)sizes, (void)strides, (void)box, (void)steps, (void)interleave, (void)swizzle, (void)promotion, (void)outside;
@@ -221,6 +220,7 @@ Result cuModuleGetFunction(void** function, void* module, const char* name) {
   }
   return 500;
 }
+Result cuFuncSetAttribute(void* function, int attribute, int value) { return (void)function, (void)attribute, (void)value, 0; }
 Result cuLaunchKernel(char* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared,
                       Stream* stream, void** arguments, void** extra) {
   (void)y, (void)z, (void)ty, (void)tz, (void)shared, (void)extra;

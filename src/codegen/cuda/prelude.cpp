@@ -41,6 +41,13 @@ const std::string_view kEmulatedCopies =
 const std::string_view kConvolution =
 #include "codegen/cuda/prelude/convolution.inc"
 ;
+const std::string_view kAttention =
+#include "codegen/cuda/prelude/warp_mma.inc"
+#include "codegen/cuda/prelude/attention.inc"
+;
+const std::string_view kHopperAttention =
+#include "codegen/cuda/prelude/hopper_attention.inc"
+;
 
 }  // namespace
 // clang-format on
@@ -50,6 +57,8 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products) text += std::string(kProducts) + std::string(emulated ? kEmulatedProducts : kHopperProducts);
   if (preludes.convolutions) text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
+  if (preludes.attention) text += kAttention;
+  if (preludes.hopper_attention) text += kHopperAttention;
   return text;
 }
 

@@ -12,9 +12,18 @@ namespace toroid::codegen::cuda {
 
 // What a kernel's file has besides, when it needs it.
 struct Preludes {
-  bool special = false;   // the special functions: library/special/, as it is
-  bool products = false;  // products on tensor cores
+  bool special = false;       // the special functions: library/special/, as it is
+  bool products = false;      // products on tensor cores
   bool convolutions = false;  // the same of images and filters; with `products`
+  bool attention = false;
+  bool hopper_attention = false;  // with attention
+  void add(const Preludes& other) {
+    special |= other.special;
+    products |= other.products;
+    convolutions |= other.convolutions;
+    attention |= other.attention;
+    hopper_attention |= other.hopper_attention;
+  }
   auto operator<=>(const Preludes&) const = default;
 };
 // `emulated`: for a processor. Then kEmulation stands before it.

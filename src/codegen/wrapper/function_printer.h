@@ -85,6 +85,7 @@ class FunctionPrinter {
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const program::Launch& launch);
   std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);
+  void print_gpu_attention(const program::LibraryCall& call, bool on_hopper);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.

@@ -58,11 +58,11 @@ std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, con
 constexpr std::string_view kEmulatedLaunch = R"text(
 extern "C" { __attribute__((weak, visibility("default"))) int64_t toroid_bad_index[2]; }
 static thread_local Failure emulated_failure;
-static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step, int32_t = 0,
-                      int32_t = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
+static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
+                      int32_t shared_bytes = 0, int32_t = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
   for (int32_t i = 0; i < num_maps; ++i) arguments[i] = (void*)(maps + i);
   emulated_failure = {};
-  run_emulated(kernel, blocks, threads, arguments);
+  run_emulated(kernel, blocks, threads, shared_bytes, arguments);
   if (emulated_failure.code == 0) return 0;
   toroid_bad_index[0] = emulated_failure.index;
   toroid_bad_index[1] = emulated_failure.size;
@@ -77,7 +77,7 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   std::map<cuda::Preludes, std::vector<GeneratedKernel>> by_preludes;
   for (const GeneratedKernel& kernel : result.kernels) {
     const cuda::Preludes& its = shared.kernel_preludes.at(kernel.name);
-    all = {all.special || its.special, all.products || its.products, all.convolutions || its.convolutions};
+    all.add(its);
     by_preludes[its].push_back(kernel);
   }
   result.prelude = cuda::prelude_of(all, emulated);

@@ -5,6 +5,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "schedule/cuda/attention_kernel.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -114,6 +115,8 @@ bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::st
 }
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
+  if (call.kernel == fmt::format("attention#{}", schedule::kFlashAttention)) return print_gpu_attention(call, false);
+  if (call.kernel == fmt::format("attention#{}", schedule::kHopperAttention)) return print_gpu_attention(call, true);
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");
   body_.write(

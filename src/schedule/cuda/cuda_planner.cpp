@@ -10,6 +10,7 @@
 
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/attention_kernel.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/masked_stage.h"
@@ -204,14 +205,15 @@ class CudaPlanner final : public Planner {
     return made;
   }
 
-  // Products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
+  // Attention; products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
   ChainDecisions finish(Schedule& schedule, bool /*fuse*/, Forms /*forms*/) const override {
-    if (cores_ == TensorCores::None) return {};
     const loop::LoopProgram& program = *schedule.loops;
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
         auto* call = std::get_if<CallStep>(&step);
         if (call == nullptr) continue;
+        call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
+        if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
           call->gpu = choose_tiles(*found.shape);
           continue;

@@ -1,0 +1,17 @@
+// Prints the kernel of an attention: a call of the prelude's template (prelude/attention.inc) with its numbers.
+//
+//   KERNEL __launch_bounds__(128, 1) attention_kernel(const bf16* q, …, ATTENTION_SHAPE shape, const float scale) {
+//     attend<64, 64, 4, 1, 64, kNoMask, true, true>(q, k, v, mask, out, shape, scale);
+//   }
+#pragma once
+
+#include <string>
+
+#include "schedule/cuda/attention_kernel.h"
+
+namespace toroid::codegen::cuda {
+
+// It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an AttentionShape and the scale.
+std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name);
+
+}  // namespace toroid::codegen::cuda

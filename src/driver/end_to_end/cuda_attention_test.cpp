@@ -1,0 +1,86 @@
+// The kernel of attention on a GPU: the text that a GPU runs, compiled for this processor, and compared with the evaluator.
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+struct AttentionCase {
+  std::string name, text;
+  std::vector<SymbolSizes> calls = {{}};
+};
+
+const AttentionCase kAttentionPrograms[] = {
+    // Rows and keys that end within a tile.
+    {"of_few_heads", R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64]) {
+  y: bf16[2, 2, 70, 64] = aten::scaled_dot_product_attention(q, k, v)
+  return y
+})"},
+    {"causal_where_heads_share_keys", R"(
+graph(q: f16[1, 4, 150, 32], k: f16[1, 2, 80, 32], v: f16[1, 2, 80, 32], k2: f16[1, 2, 200, 32], v2: f16[1, 2, 200, 32]) {
+  y: f16[1, 4, 150, 32] = aten::scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+  z: f16[1, 4, 150, 32] = aten::scaled_dot_product_attention(q, k2, v2, is_causal=True, enable_gqa=True)
+  return y, z
+})"},
+    // A mask for all heads, one with an odd number of columns, and rows that may look nowhere.
+    {"with_masks", R"(
+graph(q: bf16[2, 2, 20, 16], k: bf16[2, 2, 66, 16], v: bf16[2, 2, 66, 16], m: bf16[20, 66], p: bf16[2, 1, 1, 66],
+      b: bool[2, 1, 20, 66], r: bool[20, 1], k2: bf16[2, 2, 7, 16], v2: bf16[2, 2, 7, 16], odd: bf16[2, 2, 20, 7]) {
+  y: bf16[2, 2, 20, 16] = aten::scaled_dot_product_attention(q, k, v, attn_mask=m)
+  z: bf16[2, 2, 20, 16] = aten::scaled_dot_product_attention(q, k, v, attn_mask=p)
+  some: bool[2, 1, 20, 66] = aten::logical_and(b, r)
+  w: bf16[2, 2, 20, 16] = aten::scaled_dot_product_attention(q, k, v, attn_mask=some)
+  x: bf16[2, 2, 20, 16] = aten::scaled_dot_product_attention(q, k2, v2, attn_mask=odd)
+  return y, z, w, x
+})"},
+    // Rows that are no multiples of 16 bytes, columns that do not lie beside each other, and a scale that is negative.
+    {"of_any_layout", R"(
+graph(q: bf16[2, 9, 3, 20], k: bf16[2, 3, 20, 33], v: bf16[2, 33, 3, 36]) {
+  qt: bf16[2, 3, 9, 20] = aten::permute(q, [0, 2, 1, 3])
+  kt: bf16[2, 3, 33, 20] = aten::permute(k, [0, 1, 3, 2])
+  vt: bf16[2, 3, 33, 36] = aten::permute(v, [0, 2, 1, 3])
+  y: bf16[2, 3, 9, 36] = aten::scaled_dot_product_attention(qt, kt, vt, scale=-0.25)
+  h: bf16[2, 9, 3, 36] = aten::permute(y, [0, 2, 1, 3])
+  z: bf16[2, 9, 108] = aten::view(h, [2, 9, 108])
+  return z
+})"},
+    {"of_wide_rows", R"(
+graph(q: bf16[1, 1, 12, 128], k: bf16[1, 1, 70, 128], v: bf16[1, 1, 70, 96],
+      q2: f16[1, 1, 5, 256], k2: f16[1, 1, 40, 256], v2: f16[1, 1, 40, 256]) {
+  y: bf16[1, 1, 12, 96] = aten::scaled_dot_product_attention(q, k, v)
+  z: f16[1, 1, 5, 256] = aten::scaled_dot_product_attention(q2, k2, v2, is_causal=True)
+  return y, z
+})"},
+    {"of_free_lengths",
+     R"(
+sym s0 in [1, 300]
+sym s1 in [1, 300]
+graph(q: bf16[2, 2, s0, 16], k: bf16[2, 2, s1, 16], v: bf16[2, 2, s1, 16], m: bf16[s0, s1]) {
+  y: bf16[2, 2, s0, 16] = aten::scaled_dot_product_attention(q, k, v)
+  z: bf16[2, 2, s0, 16] = aten::scaled_dot_product_attention(q, k, v, is_causal=True)
+  w: bf16[2, 2, s0, 16] = aten::scaled_dot_product_attention(q, k, v, attn_mask=m)
+  return y, z, w
+})",
+     {{{"s0", 1}, {"s1", 1}}, {{"s0", 65}, {"s1", 64}}, {{"s0", 17}, {"s1", 129}}}},
+    {"of_other_ranks", R"(
+graph(q: bf16[3, 5, 16], k: bf16[3, 9, 16], v: bf16[3, 9, 16], q2: bf16[5, 16], k2: bf16[9, 16], v2: bf16[9, 16]) {
+  y: bf16[3, 5, 16] = aten::scaled_dot_product_attention(q, k, v)
+  z: bf16[5, 16] = aten::scaled_dot_product_attention(q2, k2, v2, is_causal=True)
+  return y, z
+})"},
+    {"without_keys", R"(
+graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 0, 16], v: bf16[1, 2, 0, 16]) {
+  y: bf16[1, 2, 5, 16] = aten::scaled_dot_product_attention(q, k, v)
+  return y
+})"},
+};
+
+class EmulatedAttention : public testing::TestWithParam<AttentionCase> {};
+TEST_P(EmulatedAttention, ComputesAsTheEvaluator) {
+  expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda);
+}
+INSTANTIATE_TEST_SUITE_P(Programs, EmulatedAttention, testing::ValuesIn(kAttentionPrograms),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace toroid

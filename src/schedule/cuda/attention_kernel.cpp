@@ -1,0 +1,118 @@
+#include "schedule/cuda/attention_kernel.h"
+
+#include <algorithm>
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int64_t kMostWidth = 256;
+constexpr int kBoxColumns = 64, kHopperKeys = 128;
+constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
+
+int padded(int width) { return (width + 15) / 16 * 16; }
+int row_bytes(int width) { return (padded(width) + 8) * 2; }  // kRowBytes of the kernel
+
+bool is_taken(DType dtype, size_t rank, sym::Expr width, sym::Expr out_width) {
+  const auto fits = [](sym::Expr e) { return e.is_const() && e.value() > 0 && e.value() <= kMostWidth; };
+  return is_reduced_float(dtype) && rank <= 4 && fits(width) && fits(out_width);
+}
+
+// Can TMA read it, and pieces of 16 bytes be written to it?
+bool is_in_pieces(const loop::LoopProgram& program, BufferId buffer, std::span<const sym::Expr> sizes, std::span<const sym::Expr> strides,
+                  sym::Expr offset, bool inputs_are_aligned) {
+  constexpr int64_t kElements = 8;
+  const bool is_input = program.buffer(buffer).kind == loop::BufferKind::Input;
+  if ((is_input && !inputs_are_aligned) || !strides.back().is_const(1) || !sym::known_divisible(offset, kElements)) return false;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) {
+    const bool is_one = sizes[d].is_const(1);
+    if (!is_one && (strides[d].is_const(0) || !sym::known_divisible(strides[d], kElements))) return false;
+  }
+  return true;
+}
+
+// Do two neighbours of its columns lie beside each other in every row, where one access takes them?
+bool is_in_pairs(const loop::LoopProgram& program, const loop::Operand& mask, bool inputs_are_aligned) {
+  const bool is_input = program.buffer(mask.buffer).kind == loop::BufferKind::Input;
+  if ((is_input && !inputs_are_aligned) || !mask.strides.back().is_const(1) || !sym::known_divisible(mask.offset, 2)) return false;
+  if (mask.sizes.back().is_const(1) || !sym::known_divisible(mask.sizes.back(), 2)) return false;
+  for (size_t d = 0; d + 1 < mask.sizes.size(); ++d) {
+    if (!mask.sizes[d].is_const(1) && !sym::known_divisible(mask.strides[d], 2)) return false;
+  }
+  return true;
+}
+
+bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  const std::vector<loop::Operand>& in = step.call.operands;
+  const sym::Expr width = in[0].sizes.back(), out_width = in[2].sizes.back(), keys = in[1].sizes[in[1].sizes.size() - 2];
+  if (width != out_width || (!width.is_const(64) && !width.is_const(128)) || !sym::known_lt(0, keys)) return false;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!is_in_pieces(program, in[i].buffer, in[i].sizes, in[i].strides, in[i].offset, inputs_are_aligned)) return false;
+  }
+  const loop::Buffer& out = program.buffer(step.outputs[0]);
+  if (!is_in_pieces(program, step.outputs[0], out.sizes, out.strides, 0, inputs_are_aligned)) return false;
+  return in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned);
+}
+
+}  // namespace
+
+int64_t AttentionKernel::shared_bytes() const {
+  if (hopper) {
+    constexpr int kAlignment = 1024, kBarriers = 128;
+    return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
+  }
+  return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
+}
+
+bool has_attention_kernel(const Graph& graph, const Node& node) {
+  if (!std::holds_alternative<Attention>(node.op)) return false;
+  const TensorType &q = graph.type(node.inputs[0]), &v = graph.type(node.inputs[2]);
+  return is_taken(q.dtype, q.sizes.size(), q.sizes.back(), v.sizes.back());
+}
+
+std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
+  if (!std::holds_alternative<Attention>(step.call.op)) return "";
+  const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
+  if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";
+  return hopper && is_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
+}
+
+// Tiles for the registers that a thread may have, of which scores and results take most, and for shared memory that every GPU with such
+// tensor cores has.
+AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
+                                 std::span<const sym::Expr> v, bool hopper) {
+  AttentionKernel kernel{.dtype = dtype,
+                         .mask = mask,
+                         .width = static_cast<int>(q.back().value()),
+                         .out_width = static_cast<int>(v.back().value()),
+                         .causal = op.causal,
+                         .folds_scale = !mask && op.scale > 0,
+                         .hopper = hopper};
+  if (hopper) {
+    kernel.keys = kHopperKeys;
+    if (kernel.width == 64 && !mask && sym::evaluate_hint(q[q.size() - 2]) >= kManyQueries) kernel.groups = 3;
+    return kernel;
+  }
+  const int wider = std::max(padded(kernel.width), padded(kernel.out_width));
+  if (mask || wider > 64) kernel.keys = 32;
+  if (wider > 64 && wider <= 128) kernel.warps = 8;
+  return kernel;
+}
+
+std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise) {
+  std::array<sym::Expr, 4> result;
+  result.fill(otherwise);
+  std::copy(list.begin(), list.end(), result.end() - static_cast<std::ptrdiff_t>(list.size()));
+  return result;
+}
+
+TensorMap attention_map(BufferId buffer, sym::Expr offset, std::span<const sym::Expr> sizes, std::span<const sym::Expr> strides, int rows) {
+  const auto size = in_four_dims(sizes, 1), stride = in_four_dims(strides, 0);
+  TensorMap map{.buffer = buffer, .offset = offset, .sizes = {size[3]}, .strides = {1}, .box = {kBoxColumns, rows, 1, 1}};
+  for (size_t d = 1; d < 4; ++d) {
+    map.sizes[d] = size[3 - d];
+    map.strides[d] = size[3 - d].is_const(1) ? size[3] : stride[3 - d];  // of one element any will do
+  }
+  return map;
+}
+
+}  // namespace toroid::schedule

@@ -1,0 +1,56 @@
+// The kernels of attention on a GPU: which calls they take, and how their work is divided.
+//
+// One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention.inc). One is for Hopper's (hopper_attention.inc): it
+// reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "schedule/cuda/product_tiles.h"
+#include "schedule/schedule.h"
+
+namespace toroid::schedule {
+
+// CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
+inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper";
+
+// A block of threads has rows of queries of one head, and goes through the keys in tiles. Only the widths must be known.
+struct AttentionKernel {
+  DType dtype;
+  std::optional<DType> mask;
+  int width, out_width;  // elements of a row of q and k, and of v
+  bool causal;
+  bool folds_scale;  // into the exponent, where nothing is added to scores
+  bool hopper = false;
+  int keys = 64;   // of a tile
+  int warps = 4;   // of a block
+  int tiles = 1;   // of 16 queries, a warp
+  int groups = 2;  // Hopper: of 4 warps with 64 queries, besides the one that loads
+  int stages = 2;  // Hopper: of the rings of keys and of values
+
+  int threads() const { return hopper ? 128 * (groups + 1) : 32 * warps; }
+  int rows() const { return hopper ? 64 * groups : 16 * tiles * warps; }
+  int64_t shared_bytes() const;
+};
+
+// Of float16 or bfloat16, with at most four dims and rows of 1 to 256 elements: others become products and a softmax
+// (passes/expand_attention.h).
+bool has_attention_kernel(const Graph& graph, const Node& node);
+
+// Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the program
+// itself allocates is.
+std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned);
+
+// The tiles for q and v, [.., rows, columns], and the mask's dtype.
+AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
+                                 std::span<const sym::Expr> v, bool hopper);
+
+// Sizes and strides in four dims, [batch, head, row, column]: dims that are lacking have one element.
+std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise);
+// How Hopper's kernel reads queries, or keys and values: `rows` at once.
+TensorMap attention_map(BufferId buffer, sym::Expr offset, std::span<const sym::Expr> sizes, std::span<const sym::Expr> strides, int rows);
+
+}  // namespace toroid::schedule

@@ -1,0 +1,74 @@
+#include "schedule/cuda/attention_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int64_t kMostShared = 99 << 10;  // of a block, of compute capability 8.6; others have more
+
+AttentionKernel kernel_of(sym::Expr width, sym::Expr out_width, double scale = 1, std::optional<DType> mask = {}, bool hopper = false,
+                          int64_t queries = 100) {
+  return attention_kernel({.causal = false, .scale = scale}, DType::BF16, mask, std::vector<sym::Expr>{2, queries, width},
+                          std::vector<sym::Expr>{2, 300, out_width}, hopper);
+}
+
+TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
+  for (int width = 1; width <= 256; ++width) {
+    for (const int out_width : {1, width, 256}) EXPECT_LE(kernel_of(width, out_width).shared_bytes(), kMostShared) << width;
+  }
+  for (const int width : {64, 128}) {
+    for (const int queries : {1, 10000}) {
+      const AttentionKernel kernel = kernel_of(width, width, 1, {}, true, queries);
+      EXPECT_LE(kernel.shared_bytes(), kMostSharedBytes) << width;
+      EXPECT_LE(kernel.threads() * 128, 65536);  // of the registers that a multiprocessor has, at least 128 for each
+    }
+  }
+}
+
+TEST(AttentionKernel, FoldsAScaleThatKeepsTheOrderOfScores) {
+  EXPECT_TRUE(kernel_of(64, 64, 0.5).folds_scale);
+  EXPECT_FALSE(kernel_of(64, 64, -0.5).folds_scale);
+  EXPECT_FALSE(kernel_of(64, 64, 0).folds_scale);
+  EXPECT_FALSE(kernel_of(64, 64, 0.5, DType::Bool).folds_scale);
+}
+
+// Which kernel computes the call, as the planner of CUDA says it.
+std::string choice_of(std::string_view operands, std::string_view result, TensorCores cores = TensorCores::None,
+                      std::string_view mask = "") {
+  const Scheduled made =
+      scheduled(fmt::format("sym s0 in [1, 64]\ngraph({}) {{\n  y: {} = attention(q, k, v{}, causal=false, scale=0.5)\n  return y\n}}",
+                            operands, result, mask),
+                cuda_planner(cores));
+  for (const Step& step : made.schedule.steps) {
+    if (const auto* call = std::get_if<CallStep>(&step)) return call->choice;
+  }
+  return "no call";
+}
+TEST(AttentionKernel, TakesHalfPrecisionWithRowsOfKnownWidth) {
+  EXPECT_EQ(choice_of("q: bf16[2, 4, 5, 64], k: bf16[2, 2, 7, 64], v: bf16[2, 2, 7, 32]", "bf16[2, 4, 5, 32]"), "flash");
+  EXPECT_EQ(choice_of("q: f16[5, 20], k: f16[7, 20], v: f16[7, 20]", "f16[5, 20]"), "flash");
+  EXPECT_EQ(choice_of("q: f32[2, 4, 5, 64], k: f32[2, 4, 7, 64], v: f32[2, 4, 7, 64]", "f32[2, 4, 5, 64]"), "");
+  EXPECT_EQ(choice_of("q: bf16[1, 4, 5, 512], k: bf16[1, 4, 7, 512], v: bf16[1, 4, 7, 512]", "bf16[1, 4, 5, 512]"), "");
+  EXPECT_EQ(choice_of("q: bf16[1, 1, 1, 5, 64], k: bf16[1, 1, 1, 7, 64], v: bf16[1, 1, 1, 7, 64]", "bf16[1, 1, 1, 5, 64]"), "");
+}
+TEST(AttentionKernel, IsHoppersWhereTmaReadsTheOperands) {
+  const auto choice = [](std::string_view operands, std::string_view result, std::string_view mask = "") {
+    return choice_of(operands, result, TensorCores::Hopper, mask);
+  };
+  EXPECT_EQ(choice("q: bf16[2, 4, 5, 64], k: bf16[2, 2, 7, 64], v: bf16[2, 2, 7, 64]", "bf16[2, 4, 5, 64]"), "flash-hopper");
+  EXPECT_EQ(choice("q: f16[s0, 128], k: f16[s0, 128], v: f16[s0, 128]", "f16[s0, 128]"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[2, 4, 5, 64], k: bf16[2, 4, 7, 64], v: bf16[2, 4, 7, 32]", "bf16[2, 4, 5, 32]"), "flash");
+  EXPECT_EQ(choice("q: bf16[2, 4, 5, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 5, 96]"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 0, 64], v: bf16[4, 0, 64]", "bf16[4, 5, 64]"), "flash");
+  // Masks are read two columns at once.
+  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[5, 8]", "bf16[4, 5, 64]", ", m"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 7, 64], v: bf16[4, 7, 64], m: bf16[5, 7]", "bf16[4, 5, 64]", ", m"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[5, 1]", "bf16[4, 5, 64]", ", m"), "flash");
+}
+
+}  // namespace
+}  // namespace toroid::schedule
