@@ -184,7 +184,7 @@ TEST_P(ReducedProduct, NanAndInfinityReachOnlyTheirRowsAndColumns) {
 TEST_P(ReducedProduct, RowsDoNotDependOnThoseBesideThem) {
   RuntimePool pool(1);
   const int64_t most = 31, n = 133, k = 1100;
-  std::vector<BFloat16> a = small_integers<BFloat16>(most * k), b = small_integers<BFloat16>(k * n);
+  std::vector<BFloat16> a = small_half_integers<BFloat16>(most * k), b = small_half_integers<BFloat16>(k * n);
   for (size_t i = 0; i < a.size(); ++i) a[i] = BFloat16(static_cast<float>(a[i]) / 3 + static_cast<float>(i % 11));
   std::map<std::string_view, std::vector<float>> together;
   for_each_result(pool, a, {most, k}, {k, 1}, b, {k, n}, {n, 1},
