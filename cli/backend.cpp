@@ -9,7 +9,7 @@
 #include "describe.h"
 #include "driver/signature.h"
 #include "eager_backend.h"
-#include "explain_cache.h"
+#include "explain/explain_cache.h"
 #include "interp/evaluate.h"
 #include "passes/decompose/engine/decompose.h"
 #include "runtime/program/executable.h"

@@ -11,7 +11,7 @@
 #include "command.h"
 #include "driver/compile.h"
 #include "driver/graph_cache.h"
-#include "explain_cache.h"
+#include "explain/explain_cache.h"
 #include "flags.h"
 #include "json_text.h"
 #include "support/byte_size.h"

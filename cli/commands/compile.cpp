@@ -12,7 +12,7 @@
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
 #include "emit_benchmark.h"
-#include "explain_cache.h"
+#include "explain/explain_cache.h"
 #include "flags.h"
 #include "runtime/program/package.h"
 

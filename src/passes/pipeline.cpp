@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "passes/attention/fold_masks.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
-#include "passes/fold_masks.h"
 #include "passes/merge_products.h"
 #include "support/hash.h"
 

@@ -1,4 +1,4 @@
-#include "gpu_kernels.h"
+#include "explain/gpu_kernels.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "explain_cache.h"
+#include "explain/explain_cache.h"
 
 #include <fmt/format.h>
 

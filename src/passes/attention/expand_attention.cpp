@@ -1,4 +1,4 @@
-#include "passes/expand_attention.h"
+#include "passes/attention/expand_attention.h"
 
 #include <algorithm>
 

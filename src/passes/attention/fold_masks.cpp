@@ -1,4 +1,4 @@
-#include "passes/fold_masks.h"
+#include "passes/attention/fold_masks.h"
 
 #include <algorithm>
 #include <cmath>
