@@ -843,8 +843,8 @@ class Lowering {
   void lower_convolution_loops(const Node& node) {
     const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
     const bool channels_last = channels_last_[static_cast<size_t>(id)];
-    const LoadAt image_at =
-        elements_of(image, "_channels_innermost", channels_last_strides(sizes(image)), channels_last && !suits_as_it_is(image));
+    const LoadAt image_at = elements_of(image, "_channels_innermost", channels_last_strides(sizes(image)),
+                                        channels_last && !suits_as_it_is(operand(image, false)));
     const LoadAt weight_at = elements_of(weight, "_by_tap", filters_innermost_strides(sizes(weight)), channels_last);
     ConvolutionLoops loops =
         convolution_loops(exprs(), std::get<Convolution>(node.op), sizes(image), sizes(weight), sizes(id), image_at, weight_at);
@@ -867,16 +867,16 @@ class Lowering {
   }
 
   // Are the image's channels next to each other, or so few that planes do as well?
-  bool suits_as_it_is(ValueId image) {
-    const loop::Operand window = operand(image, false);
-    return sym::evaluate_hint(sizes(image)[1]) <= kFewChannels || window.strides[1].is_const(1);
+  static bool suits_as_it_is(const loop::Operand& image) {
+    return sym::evaluate_hint(image.sizes[1]) <= kFewChannels || image.strides[1].is_const(1);
   }
 
   // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a copy in
   // float32.
   loop::Operand image_operand(ValueId id) {
     if (dtype(id) != DType::F16) {
-      if (suits_as_it_is(id)) return operand(id, false);
+      const loop::Operand window = operand(id, false);
+      if (suits_as_it_is(window)) return window;
       return copy_of(id, "_channels_innermost", dtype(id), channels_last_strides(sizes(id)));
     }
     const bool is_copied_so = sym::evaluate_hint(sizes(id)[1]) <= kFewChannels || channels_last_[static_cast<size_t>(id)];

@@ -7,8 +7,9 @@
 namespace toroid {
 namespace {
 
-constexpr int kPackBytes = 16, kOfPixel = 4;  // channels of one pixel of a pair
-constexpr int64_t kFilters = 8;               // whose results are written at once
+constexpr int64_t kMostPixels = (int64_t{1} << 31) - 256;  // the kernel counts them in 32 bits, and those of a tile beyond the last
+constexpr int kPackBytes = 16, kOfPixel = 4;               // channels of one pixel of a pair
+constexpr int64_t kFilters = 8;                            // whose results are written at once
 
 // The element, or zero where the condition, a number, does not hold.
 loop::ExprId where(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId value) {
@@ -40,7 +41,11 @@ bool is_packed_convolution(const Graph& graph, const Node& node) {
   if (op == nullptr || !is_channels_last_convolution(graph, node) || !op->groups.is_const(1)) return false;
   const std::vector<sym::Expr>& filters = graph.type(node.inputs[1]).sizes;
   const bool is_known = std::all_of(filters.begin(), filters.end(), [](sym::Expr size) { return size.is_const() && size.value() > 0; });
-  return is_known && sym::known_divisible(filters[0], kFilters);
+  const std::vector<sym::Expr>& sizes = graph.type(node.outputs[0]).sizes;
+  sym::Expr pixels = sizes[0];
+  for (size_t d = 2; d < sizes.size(); ++d) pixels = pixels * sizes[d];
+  const bool has_too_many = pixels.is_const() && pixels.value() > kMostPixels;
+  return is_known && !has_too_many && sym::known_divisible(filters[0], kFilters);
 }
 
 int channels_of_pack(DType dtype) { return kPackBytes / static_cast<int>(size_bytes(dtype)); }

@@ -11,7 +11,8 @@
 
 namespace toroid {
 
-// Of float32 or narrower floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8.
+// Of float32 or narrower floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8, and no
+// more pixels than 32 bits count.
 bool is_packed_convolution(const Graph& graph, const Node& node);
 
 // Channels of a pack.

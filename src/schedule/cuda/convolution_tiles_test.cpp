@@ -61,6 +61,11 @@ graph(x: bf16[4, 64, 56, 56], w: bf16[3, 64, 1, 1]) {
   y: bf16[4, 3, 56, 56] = aten::conv2d(x, w)
   return y
 })"},
+    {"more_pixels_than_32_bits_count", "loops", R"(
+graph(x: bf16[64, 64, 8192, 8192], w: bf16[64, 64, 1, 1]) {
+  y: bf16[64, 64, 8192, 8192] = aten::conv2d(x, w)
+  return y
+})"},
     {"transposed", "loops", R"(
 graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
   y: bf16[4, 32, 56, 56] = aten::conv_transpose2d.input(x, w, none, [2, 2])
