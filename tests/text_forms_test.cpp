@@ -278,14 +278,10 @@ TEST(TextForms, TimedAndCheckedProgramsReadBackToo) {
   }
 }
 
-// Threads of kernels, and buffers that are on a GPU.
+// Threads of kernels, tiles of products, and buffers that are on a GPU.
 TEST(TextForms, ProgramsForAGpuReadBack) {
   std::string all;
-  const std::vector<fs::path> paths = sample();
-  for (size_t i = 0; i < paths.size(); i += 4) {
-    SCOPED_TRACE(paths[i].string());
-    if (has_freed_names(paths[i])) continue;
-    Program program = core_program(paths[i]);
+  const auto read_back = [&](const Program& program) {
     const std::vector<schedule::ScheduledGraph> graphs =
         schedule::schedule_graphs(lower(program, {.convolutions_as_loops = true, .convolutions_in_tiles = true}), true, nullptr,
                                   schedule::Forms::Measured, schedule::cuda_planner(schedule::TensorCores::Hopper));
@@ -293,8 +289,21 @@ TEST(TextForms, ProgramsForAGpuReadBack) {
     const std::string printed = module_text(program, graphs, module);
     EXPECT_EQ(module_again(printed), printed);
     all += printed;
+  };
+  const std::vector<fs::path> paths = sample();
+  for (size_t i = 0; i < paths.size(); i += 4) {
+    SCOPED_TRACE(paths[i].string());
+    if (!has_freed_names(paths[i])) read_back(core_program(paths[i]));
   }
-  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector ", ": cuda input 0"}) {
+  Program product = parse_text(R"(
+graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[512, 768] = aten::linear(x, w, b)
+  z: bf16[512, 768] = aten::gelu(y)
+  return z
+})");
+  run_passes(product, {.check = false});
+  read_back(product);
+  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector ", ": cuda input 0", " cluster 1 pingpong"}) {
     EXPECT_NE(all.find(each), std::string::npos) << each;
   }
 }

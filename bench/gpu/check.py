@@ -54,6 +54,10 @@ def rows(torch):
     yield "transpose_add", plain(lambda x, y: x.t() + y), lambda: (make(8192, 8192), make(8192, 8192))
     yield ("linear_gelu", plain(lambda x, w, b: functional.gelu(functional.linear(x, w, b))),
            lambda: (make(8192, 4096), make(4096, 4096), make(4096)))
+    yield ("linear_residual", plain(lambda x, w, b, r: functional.linear(x, w, b) + r),
+           lambda: (make(8192, 4096), make(1024, 4096), make(1024), make(8192, 1024)))
+    yield ("linear_gelu_ragged", plain(lambda x, w, b: functional.gelu(functional.linear(x, w, b))),
+           lambda: (make(1001, 1000), make(1003, 1000), make(1003)))
     yield "mm_square", plain(lambda a, b: a @ b), lambda: (make(8192, 8192), make(8192, 8192))
     yield "mm_skinny_decode", plain(lambda a, b: a @ b), lambda: (make(8, 4096), make(4096, 14336))
     yield "bmm", plain(lambda a, b: torch.bmm(a, b)), lambda: (make(64, 1024, 128), make(64, 128, 1024))

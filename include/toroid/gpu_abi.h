@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* A tensor of four dims that a kernel reads by TMA, the contiguous one first. Sizes and strides in elements; a box is what one load brings, in rows of
- * 128 bytes that are swizzled; what lies outside of the tensor is zero. */
+/* A tensor of four dims that a kernel reads by TMA, the contiguous one first. Sizes and strides in elements; a box is what one load brings,
+ * in rows of 128 bytes that are swizzled; what lies outside of the tensor is zero. */
 typedef struct ToroidTensorMap {
   const void* data; /* at a multiple of 16 bytes, and so are the strides but the first, which is 1 */
   int32_t dtype;    /* 16-bit floats */

@@ -112,8 +112,8 @@ struct GpuTiles {
   int rows = 128, columns = 128;
   int stages = 4;   // of the ring
   int cluster = 1;  // blocks with tiles under each other, which share what they load of the right side
-  bool in_turns =
-      false;  // half of the threads multiply while the others are at the epilogue of another tile; else each has half of a tile's rows
+  bool ping_pong =
+      false;  // one warpgroup multiplies while the other is at the epilogue of its own tile; else each has half of a tile's rows
   bool operator==(const GpuTiles&) const = default;
 };
 

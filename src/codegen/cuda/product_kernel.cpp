@@ -1,5 +1,5 @@
-// Products on a GPU's tensor cores: a call of the prelude's multiply, which hands eight neighbouring sums of a row at a time to the text of the
-// epilogue's expressions.
+// Products on a GPU's tensor cores: a call of the prelude's multiply, which hands eight neighbouring sums of a row at a time to the text of
+// the epilogue's expressions.
 //
 //   KERNEL __launch_bounds__(384, 1) matmul_gelu_kernel(TENSOR_MAP a_v1, TENSOR_MAP b_v1, const bf16* … bias, bf16* … out) {
 //     const ProductSizes sizes_v1 = {8192, 4096, 4096, 1, 1, 0, 0, 0, 0};
@@ -47,7 +47,7 @@ class ProductPrinter : public ThreadPrinter {
     print_sizes(sizes);
     const std::string type =
         fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
-                    tiles.columns, tiles.stages, tiles.cluster, tiles.in_turns, shape_.a.transposed, shape_.b.transposed);
+                    tiles.columns, tiles.stages, tiles.cluster, tiles.ping_pong, shape_.a.transposed, shape_.b.transposed);
     sums_to(fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes), step);
     const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
                                                tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");

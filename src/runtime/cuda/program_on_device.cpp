@@ -52,7 +52,7 @@ void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
   try {
     here.emplace(program->device());
     program->callbacks_.order().wait();  // what runs needs the kernels
-  } catch (const Error&) {  // the context is lost, and with it all memory
+  } catch (const Error&) {               // the context is lost, and with it all memory
   }
   delete program;
 }

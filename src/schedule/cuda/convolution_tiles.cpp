@@ -8,7 +8,7 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kEight = 8;  // columns that an epilogue gets at once
+constexpr int kEight = 8;               // columns that an epilogue gets at once
 constexpr int64_t kBlocksAtOnce = 132;  // multiprocessors
 
 bool all_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
@@ -55,7 +55,7 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
 // Large tiles read less; as many blocks as run at once must have some.
 GpuTiles choose_tiles(const ConvolutionShape& shape) {
   const bool has_few_filters = sym::evaluate_hint(shape.k) <= 64, is_plain = shape.dtype == DType::F32;
-  GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .in_turns = false};
+  GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .ping_pong = false};
   if (has_few_filters) return tiles;
   if (is_plain) tiles.rows = 64;  // a thread's sums and what they are made of fit its registers
   const auto is_short = [&] { return sym::evaluate_hint(blocks_of(shape, tiles)) < kBlocksAtOnce * blocks_at_once(shape.dtype, tiles); };

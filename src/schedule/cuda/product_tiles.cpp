@@ -54,7 +54,7 @@ std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
 
 // Of an H100 with 132 multiprocessors, under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
 constexpr double kMultiprocessors = 132, kFlopsOfCycle = 4096;  // of each
-constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12;
+constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12, kOwnBytesOfSecond = 2.2e12;
 constexpr double kLibraryClock = 1.45e9, kLibraryEnd = 3e-6;  // what its tiles come to, and its last one after the products
 constexpr double kEpilogueClock = 1.7e9, kCyclesOfStore = 40, kCyclesOfOperation = 3;  // for an element of one of the 128 threads of a tile
 constexpr double kClose = 1.1;  // so much slower the program's own kernel may be: it needs no library
@@ -64,14 +64,17 @@ struct Candidate {
   double clock;  // at which tensor cores would always be busy
 };
 constexpr Candidate kCandidates[] = {
-    {{.rows = 128, .columns = 192, .stages = 4, .cluster = 1, .in_turns = true}, 1.50e9},
-    {{.rows = 128, .columns = 128, .stages = 5, .cluster = 1, .in_turns = true}, 1.46e9},
-    {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .in_turns = true}, 1.10e9},
+    {{.rows = 128, .columns = 192, .stages = 4, .cluster = 1, .ping_pong = true}, 1.50e9},
+    {{.rows = 128, .columns = 128, .stages = 5, .cluster = 1, .ping_pong = true}, 1.43e9},
+    {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
 };
 
 struct Numbers {
   double rows, columns, depth, batches;
 };
+
+// Of both sides and the product, once.
+double bytes_of(const Numbers& n) { return 2 * n.batches * ((n.rows + n.columns) * n.depth + n.rows * n.columns); }
 
 double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std::optional<EpilogueWork>& work) {
   const GpuTiles& tiles = candidate.tiles;
@@ -80,7 +83,8 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const double elements = tiles.rows * tiles.columns / 128.0;
   const double epilogue = elements * (kCyclesOfStore + kCyclesOfOperation * (work ? work->operations : 0)) / kEpilogueClock;
   // One warpgroup multiplies while the other is at its epilogue.
-  return kStart + std::ceil(count / kMultiprocessors) * std::max(products, (products + epilogue) / 2) + epilogue;
+  const double tiles_of_all = std::ceil(count / kMultiprocessors) * std::max(products, (products + epilogue) / 2);
+  return kStart + std::max(tiles_of_all, bytes_of(n) / kOwnBytesOfSecond) + epilogue;
 }
 
 double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& work) {
@@ -89,8 +93,7 @@ double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& w
   const double busy = waves < 1 ? std::max(waves, 0.5) : waves / std::ceil(waves);  // few tiles are split along the depth
   const double flops = 2 * n.batches * std::max(n.rows, kLeastRows) * n.columns * n.depth;
   const double results = n.batches * n.rows * n.columns;
-  const double bytes = kElementBytes * (n.batches * (n.rows + n.columns) * n.depth + results);
-  const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes / kBytesOfSecond);
+  const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes_of(n) / kBytesOfSecond);
   return kStart + products + kLibraryEnd + (work ? kStart + results * (kElementBytes + work->bytes) / kBytesOfSecond : 0);
 }
 

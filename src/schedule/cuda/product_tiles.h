@@ -1,7 +1,7 @@
 // Matrix products that a kernel of the program's own makes on a GPU's tensor cores: which ones, and in what tiles.
 //
-// Such a kernel reads both sides by TMA, which wants matrices whose rows or columns lie contiguously, from multiples of 16 bytes on. Other products
-// are the library's, and what follows them is a kernel of its own.
+// Such a kernel reads both sides by TMA, which wants matrices whose rows or columns lie contiguously, from multiples of 16 bytes on. Other
+// products are the library's, and what follows them is a kernel of its own.
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ struct EpilogueWork {
   double bytes = 0;       // of memory for each element of the product, but the product itself
   double operations = 0;  // for each element
 };
-// The quickest tiles by an estimate from the sizes' hints; none where the library is quicker, with a kernel behind it that does the epilogue's work.
+// The quickest tiles by an estimate from the sizes' hints; none where the library is quicker, with a kernel behind it that does the
+// epilogue's work.
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
 
 // One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings.

@@ -173,7 +173,7 @@ class StepsWriter : loop::BlockText {
     if (call.gpu) {
       const GpuTiles& tiles = *call.gpu;
       line(fmt::format("tiles {} by {} stages {} cluster {}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
-                       tiles.in_turns ? " in turns" : ""));
+                       tiles.ping_pong ? " pingpong" : ""));
     }
     if (call.epilogue) kernel(*call.epilogue, "epilogue");
     close();

@@ -138,8 +138,7 @@ class ScheduleReader : private loop::LoopTextReader {
     made.stages = number("how many stages");
     cursor_.expect_word("cluster");
     made.cluster = number("how many blocks");
-    made.in_turns = cursor_.accept_word("in");
-    if (made.in_turns) cursor_.expect_word("turns");
+    made.ping_pong = cursor_.accept_word("pingpong");
     return made;
   }
 

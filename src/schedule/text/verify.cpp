@@ -217,7 +217,7 @@ void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& 
   require((tiles.rows == 64 || tiles.rows == 128) && (tiles.columns == 64 || tiles.columns == 128), "tiles of {} pixels and {} filters",
           tiles.rows, tiles.columns);
   require(tiles.stages >= 2 && tiles.stages <= 4, "a ring of {} stages", tiles.stages);
-  require(tiles.cluster == 1 && !tiles.in_turns, "a convolution in clusters or in turns");
+  require(tiles.cluster == 1 && !tiles.ping_pong, "a convolution in clusters or ping-pong");
   const ConvolutionAttempt convolution = as_convolution_of_tiles(program, step.call, step.outputs);
   require(convolution.shape.has_value(), "{}", convolution.reason);
 }
@@ -225,7 +225,7 @@ void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& 
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
-  require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.in_turns ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
+  require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.ping_pong ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
   require(tiles.columns % 64 == 0 && tiles.columns >= 64 && tiles.columns <= 256, "tiles of {} columns", tiles.columns);
   require(tiles.stages >= 2 && shared_bytes_of(tiles) <= kMostSharedBytes, "a ring of {} stages", tiles.stages);
   require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
