@@ -58,7 +58,7 @@ class DeviceProgram : public testing::Test {
   }
 
   const ScopedVariable driver_{"TOROID_CUDA_DRIVER", FAKE_GPU}, nvrtc_{"TOROID_NVRTC", FAKE_GPU}, products_{"TOROID_CUBLASLT", FAKE_GPU},
-      how_{"FAKE_GPU", "two"};
+      how_{"FAKE_GPU", "two"}, architecture_{"TOROID_CUDA_ARCH", ""};
   const SystemLibrary library_{"the fake", "TOROID_CUDA_DRIVER", {}};
   Counts before_{};
 };

@@ -2,6 +2,8 @@
 // so results are not looked at: emulated kernels have tests of their own (driver/end_to_end/cuda_test.cpp).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/environment_for_test.h"
 #include "base/error_for_test.h"
 #include "base/file/file.h"
@@ -24,6 +26,8 @@ class GpuCommand : public testing::Test {
   using Environment = std::vector<std::pair<std::string, std::string>>;
   ProcessResult bench(Environment environment, std::string_view program = "program.txt", std::string device = "cuda") const {
     environment.push_back({"TOROID_CACHE_DIR", (folder_.path() / "cache").string()});
+    const bool has_architecture = std::ranges::any_of(environment, [](const auto& each) { return each.first == "TOROID_CUDA_ARCH"; });
+    if (!has_architecture) environment.push_back({"TOROID_CUDA_ARCH", ""});  // not the caller's
     return run_process({.argv = {TOROID_COMMAND, "bench", std::string(program), "--device", device, "--seconds", "0.01"},
                         .folder = folder_.path(),
                         .environment = environment,
