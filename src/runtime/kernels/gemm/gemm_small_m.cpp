@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "runtime/kernels/epilogue/register_post_ops.h"
+#include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/memory/scratch.h"
 
@@ -254,10 +255,12 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 // A few rows, with rows of `b` that are contiguous.
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
-  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some: two each, whose columns of b
-  // are more often still in the second-level cache for the next few rows. Threads wait for the third one more than one alone does.
+  // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some. Two each where b is read again,
+  // or may still be in the second-level caches: a piece's columns are more often there then, and threads wait for the third level more than one
+  // alone does. What is read once from further away comes quicker in long pieces.
   constexpr int64_t kLine = 64;
-  const int64_t pieces = pool.threads() == 1 ? 1 : 2 * pool.threads();
+  const bool is_near = m > kFewRows || k * n * int64_t{sizeof(float)} <= pool.threads() * l2_cache_bytes();
+  const int64_t pieces = pool.threads() == 1 ? 1 : (is_near ? 2 : 1) * pool.threads();
   const int64_t share = divide_up(divide_up(n, pieces), kLine) * kLine;
   const int64_t block = std::clamp(share, kLine, kMostSums / std::min<int64_t>(m, kFewRows));
   pool.parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
