@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "schedule/axes.h"
 #include "schedule/explain.h"
 #include "schedule/lifetimes.h"
 #include "schedule/planner.h"
@@ -183,13 +184,7 @@ bool append_as_epilogue(loop::LoopProgram& program, const Planner& planner, std:
 
 }  // namespace
 
-int64_t work_hint(const Kernel& kernel) {
-  sym::Expr elements = 1;
-  for (const auto* axes : {&kernel.outer, &kernel.inner}) {
-    for (sym::Expr axis : *axes) elements = elements * *axis.node()->extent;
-  }
-  return sym::evaluate_hint(elements);
-}
+int64_t work_hint(const Kernel& kernel) { return sym::evaluate_hint(product_of_extents(kernel.outer) * product_of_extents(kernel.inner)); }
 
 const std::string& name_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::string& { return s.name; });

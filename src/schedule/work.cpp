@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/axes.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -16,13 +17,7 @@ bool is_looked_up(const loop::ExprTable& exprs, sym::Expr position) {
 }
 
 // Elements that a kernel visits.
-sym::Expr elements_of(const Kernel& kernel) {
-  sym::Expr elements = 1;
-  for (const auto* axes : {&kernel.outer, &kernel.inner}) {
-    for (sym::Expr axis : *axes) elements = elements * *axis.node()->extent;
-  }
-  return elements;
-}
+sym::Expr elements_of(const Kernel& kernel) { return product_of_extents(kernel.outer) * product_of_extents(kernel.inner); }
 
 sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, std::optional<BufferId> without) {
   std::vector<ExprId> values;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/cpp/divisions.h"
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
 #include "lower/cost.h"
@@ -67,7 +68,7 @@ size_t BodyPrinter::level_of(ExprId id) {
   size_t level = 0;
   if (const auto* load = std::get_if<loop::Load>(&op)) level = std::max(level_of(load->index[0]), doubtful_);
   if (const auto* index = std::get_if<loop::Index>(&op)) level = level_of(index->value);
-  if (const auto* compute = std::get_if<loop::Compute>(&op); compute != nullptr && divides_integers(*compute)) level = doubtful_;
+  if (const auto* compute = std::get_if<loop::Compute>(&op); compute != nullptr && divides_integers(exprs_, *compute)) level = doubtful_;
   if (std::holds_alternative<loop::Accumulated>(op)) level = accumulators_vary ? innermost() : 0;
   if (std::holds_alternative<loop::Stashed>(op)) level = innermost();
   for (ExprId operand : exprs_.operands(id)) level = std::max(level, level_of(operand));
@@ -151,7 +152,7 @@ OperandText BodyPrinter::compute(ExprId id) {
         uses_runtime_ = uses_runtime_ || is_special_function(o.op);
         const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
         preludes_.add(preludes_of(o.op, dtype, lanes));
-        if (divides_integers(o)) operands[1] = checked_divisor(operands[1], dtype);
+        if (divides_integers(exprs_, o)) operands[1] = checked_divisor(operands[1], dtype);
         const std::string text = scalar_text(o.op, dtype, operands);
         return define(level, to_string(o.op), node.dtype, {contraction.is_rounded(id) ? fmt::format("rounded({})", text) : text, lanes});
       },
@@ -175,17 +176,6 @@ OperandText BodyPrinter::compute(ExprId id) {
       },
       [&](const loop::Masked& o) { return masked(o, node.dtype); }, [&](const loop::Accumulated& o) { return accumulator(o.id); },
       [&](const loop::Stashed& o) { return define(level, "kept", node.dtype, stash(o.id)); });
-}
-
-bool BodyPrinter::divides_integers(const loop::Compute& op) const {
-  using enum ScalarOp;
-  if (op.op != FloorDiv && op.op != TruncDiv && op.op != Mod && op.op != Fmod) return false;
-  const loop::ExprNode& divisor = exprs_.node(op.operands[1]);
-  if (is_floating(divisor.dtype)) return false;
-  const auto* literal = std::get_if<loop::Literal>(&divisor.op);
-  return literal == nullptr ||
-         match(
-             literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
 }
 
 OperandText BodyPrinter::checked_divisor(const OperandText& divisor, DType dtype) {

@@ -72,7 +72,6 @@ class BodyPrinter {
 
   size_t level_of(loop::ExprId id);
   OperandText compute(loop::ExprId id);
-  bool divides_integers(const loop::Compute& op) const;  // by what may be zero
   OperandText checked_divisor(const OperandText& divisor, DType dtype);
   OperandText load(const loop::Load& op, DType dtype);
   OperandText number(sym::Expr e);

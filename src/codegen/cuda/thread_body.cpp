@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/cpp/divisions.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
 #include "schedule/cpu/form_estimate.h"
@@ -120,17 +121,6 @@ std::string ThreadBody::text_of(ExprId id) {
       [&](const loop::Stashed& e) { return fmt::format("stash{}[{}]", static_cast<uint32_t>(e.id), stash_index); });
 }
 
-bool ThreadBody::divides_integers(const loop::Compute& op) const {
-  using enum ScalarOp;
-  if (op.op != FloorDiv && op.op != TruncDiv && op.op != Mod && op.op != Fmod) return false;
-  const loop::ExprNode& divisor = exprs_.node(op.operands[1]);
-  if (is_floating(divisor.dtype)) return false;
-  const auto* literal = std::get_if<loop::Literal>(&divisor.op);
-  return literal == nullptr ||
-         match(
-             literal->value, [](bool v) { return !v; }, [](const sym::Expr& e) { return e.is_const(0); }, [](double v) { return v == 0; });
-}
-
 std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
   if (!is_rounded_to_16_bits || op.op != ScalarOp::Add || register_type(exprs_.dtype(op.operands[0])) != "float") return std::nullopt;
   const auto is_one = [&](ExprId id) {
@@ -150,7 +140,7 @@ std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
   std::vector<OperandText> operands;
   for (ExprId operand : op.operands) operands.push_back({value(operand), false, true});
   const DType dtype = exprs_.dtype(op.operands[op.op == ScalarOp::Where ? 1 : 0]);
-  if (divides_integers(op)) {
+  if (divides_integers(exprs_, op)) {
     reports_errors = true;
     operands[1].text = fmt::format("nonzero<{}>({}, failure, step)", register_type(dtype), operands[1].text);
   }

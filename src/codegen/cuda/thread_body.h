@@ -56,7 +56,6 @@ class ThreadBody {
   std::optional<loop::ExprId> one_plus_erf(const loop::Compute& op) const;
   std::string masked(const loop::Masked& op, DType dtype);
   std::string checked_divisor(const std::string& divisor, DType dtype);
-  bool divides_integers(const loop::Compute& op) const;
 
   const loop::LoopProgram& program_;
   const loop::ExprTable& exprs_;

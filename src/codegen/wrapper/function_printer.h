@@ -84,6 +84,18 @@ class FunctionPrinter {
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const program::Launch& launch);
+  // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all its
+  // arguments. `waits`: its threads wait for each other.
+  struct GpuLaunch {
+    const std::string& name;
+    const std::vector<std::string>& types;
+    std::vector<std::string> passed;
+    const std::vector<schedule::TensorMap>& maps;
+    sym::Expr blocks;
+    int threads, shared_bytes, resident;
+    bool waits;
+  };
+  void write_gpu_launch(GpuLaunch launch);
   std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);
   void print_gpu_attention(const program::LibraryCall& call, bool on_hopper);
   void print_together(const program::LaunchTogether& together);

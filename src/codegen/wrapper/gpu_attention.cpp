@@ -10,12 +10,10 @@
 namespace toroid::codegen {
 namespace {
 
-// Of an emulated kernel: takes its arguments out of an array of pointers to them.
-std::string attention_thunk(const schedule::AttentionKernel& kernel, std::string_view name) {
-  return fmt::format(
-      "static void {0}_emulated(void** passed) {{\n  {0}(*({1}**)passed[0], *({1}**)passed[1], *({1}**)passed[2], *({2}**)passed[3], "
-      "*({1}**)passed[4], *(AttentionShape*)passed[5], *(float*)passed[6]);\n}}\n",
-      name, storage_type(kernel.dtype), storage_type(kernel.mask.value_or(kernel.dtype)));
+std::vector<std::string> types_of_operands(const schedule::AttentionKernel& kernel) {
+  const std::string element = fmt::format("{}*", storage_type(kernel.dtype));
+  const std::string mask = kernel.mask ? fmt::format("{}*", storage_type(*kernel.mask)) : element;
+  return {element, element, element, mask, element, "AttentionShape", "float"};
 }
 
 // A mask's dims of one element repeat.
@@ -43,7 +41,6 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, bool
   source.text = cuda::attention_text(kernel, source.name);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper});
-  if (emulated) shared_.thunks.try_emplace(name, attention_thunk(kernel, name));
 
   const auto sizes = schedule::in_four_dims(q.sizes, 1), own_sizes = schedule::in_four_dims(k.sizes, 1);
   const sym::Expr heads = sizes[1], own_heads = own_sizes[1];
@@ -59,23 +56,20 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, bool
   body_.write(fmt::format("void* const operands[] = {{{}}};", joined(pointers, "")));
   body_.write(fmt::format("const int64_t sizes[] = {{{}}};", list(shape)));
   body_.write(fmt::format("const float scale = {};", literal_text(DType::F32, op.scale)));
-  std::string maps;  // arguments of launch
+  std::vector<schedule::TensorMap> maps;
   if (kernel.hopper) {
     constexpr int kQueryRows = 64;
     const auto map = [](const program::Operand& of, int rows) {
       return schedule::attention_map(of.buffer, of.offset, of.sizes, of.strides, rows);
     };
-    body_.write(
-        fmt::format("const ToroidTensorMap maps[] = {{{}}};", tensor_maps({map(q, kQueryRows), map(k, kernel.keys), map(v, kernel.keys)})));
-    maps = ", 1, maps, 3";
+    maps = {map(q, kQueryRows), map(k, kernel.keys), map(v, kernel.keys)};
   }
-  std::string passed;
-  for (size_t i = 0; i < pointers.size(); ++i) passed += kernel.hopper && i < 3 ? "nullptr, " : fmt::format("(void*)&operands[{}], ", i);
-  body_.write(fmt::format("void* passed[] = {{{}(void*)sizes, (void*)&scale}};", passed));
+  std::vector<std::string> passed;
+  for (size_t i = maps.size(); i < pointers.size(); ++i) passed.push_back(fmt::format("(void*)&operands[{}]", i));
+  passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
   const sym::Expr blocks = sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
-  body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {}, {}{})) return failed;",
-                          emulated ? fmt::format("{{{}_emulated, true}}", name) : fmt::format("\"{}\"", name), index(blocks),
-                          kernel.threads(), number_, kernel.shared_bytes(), maps));
+  write_gpu_launch({name, types_of_operands(kernel), std::move(passed), maps, blocks, kernel.threads(),
+                    static_cast<int>(kernel.shared_bytes()), 1, true});
 }
 
 }  // namespace toroid::codegen

@@ -9,20 +9,21 @@
 namespace toroid::codegen {
 namespace {
 
-// Of an emulated kernel: takes its arguments out of an array of pointers to them.
-std::string thunk(const loop::LoopProgram& loops, const cuda::CudaKernel& kernel, const std::string& name) {
-  std::vector<std::string> taken;
-  const auto take = [&](std::string_view type) { taken.push_back(fmt::format("*({}*)passed[{}]", type, taken.size())); };
-  for (size_t i = 0; i < kernel.tensor_maps.size(); ++i) take("TensorMap");
+std::vector<std::string> types_of_arguments(const loop::LoopProgram& loops, const cuda::CudaKernel& kernel) {
+  std::vector<std::string> types(kernel.tensor_maps.size(), "TensorMap");
   for (const KernelParameter& parameter : kernel.source.parameters) {
     const loop::Buffer& buffer = loops.buffer(parameter.buffer);
-    take(buffer.kind == loop::BufferKind::RandomState ? "RandomState" : fmt::format("{}*", storage_type(buffer.dtype)));
+    types.push_back(buffer.kind == loop::BufferKind::RandomState ? "RandomState" : fmt::format("{}*", storage_type(buffer.dtype)));
   }
-  for (size_t i = 0; i < kernel.source.sizes.size(); ++i) take("int64_t");
-  if (kernel.source.reports_errors) {
-    take("Failure*");
-    take("int32_t");
-  }
+  types.insert(types.end(), kernel.source.sizes.size(), "int64_t");
+  if (kernel.source.reports_errors) types.insert(types.end(), {"Failure*", "int32_t"});
+  return types;
+}
+
+// Of an emulated kernel: takes its arguments out of an array of pointers to them.
+std::string thunk(const std::string& name, const std::vector<std::string>& types) {
+  std::vector<std::string> taken;
+  for (const std::string& type : types) taken.push_back(fmt::format("*({}*)passed[{}]", type, taken.size()));
   return fmt::format("static void {0}_emulated(void** passed) {{\n  (void)passed;\n  {0}({1});\n}}\n", name, joined(taken, ""));
 }
 
@@ -49,7 +50,6 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   const std::string& name = add_kernel(printed.source);
   shared_.kernel_preludes.try_emplace(name, printed.preludes);
   const bool emulated = shared_.target == Target::EmulatedCuda;
-  if (emulated) shared_.thunks.try_emplace(name, thunk(loops_, printed, name));
 
   auto block = body_.block("{");
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) {
@@ -57,16 +57,7 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
     body_.write(fmt::format("copy_bytes(runtime, {}, {}, {});", identifier(out.name), identifier(buffer(scatter->base).name),
                             bytes_of(sym::product(out.sizes), out.dtype)));
   }
-  const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
-  std::string more;  // arguments of launch
   std::vector<std::string> passed;
-  if (!printed.tensor_maps.empty()) {
-    body_.write(fmt::format("const ToroidTensorMap maps[] = {{{}}};", tensor_maps(printed.tensor_maps)));
-    more = fmt::format(", {}, {}, maps, {}", grid.shared_bytes, grid.resident, printed.tensor_maps.size());
-    passed.assign(printed.tensor_maps.size(), "nullptr");  // they come first: the host makes what a kernel takes
-  } else if (grid.shared_bytes > 0) {
-    more = fmt::format(", {}", grid.shared_bytes);
-  }
   for (const KernelParameter& parameter : printed.source.parameters) {
     const loop::Buffer& each = buffer(parameter.buffer);
     passed.push_back(fmt::format("(void*){}{}", each.kind == loop::BufferKind::RandomState ? "" : "&", identifier(each.name)));
@@ -77,10 +68,26 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
     body_.write(fmt::format("const int32_t step = {};", number_));
     passed.insert(passed.end(), {"(void*)&failure", "(void*)&step"});
   }
-  body_.write(fmt::format("void* passed[] = {{{}}};", joined(passed, "nullptr")));
-  const std::string which = emulated ? fmt::format("{{{}_emulated, {}}}", name, printed.waits) : fmt::format("\"{}\"", name);
+  const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
+  write_gpu_launch({name, types_of_arguments(loops_, printed), std::move(passed), printed.tensor_maps, launch.tasks, grid.threads,
+                    grid.shared_bytes, grid.resident, printed.waits});
+}
+
+void FunctionPrinter::write_gpu_launch(GpuLaunch launch) {
+  const bool emulated = shared_.target == Target::EmulatedCuda;
+  if (emulated) shared_.thunks.try_emplace(launch.name, thunk(launch.name, launch.types));
+  std::string more;  // arguments of launch
+  if (!launch.maps.empty()) {
+    body_.write(fmt::format("const ToroidTensorMap maps[] = {{{}}};", tensor_maps(launch.maps)));
+    more = fmt::format(", {}, {}, maps, {}", launch.shared_bytes, launch.resident, launch.maps.size());
+    launch.passed.insert(launch.passed.begin(), launch.maps.size(), "nullptr");
+  } else if (launch.shared_bytes > 0) {
+    more = fmt::format(", {}", launch.shared_bytes);
+  }
+  body_.write(fmt::format("void* passed[] = {{{}}};", joined(launch.passed, "nullptr")));
+  const std::string which = emulated ? fmt::format("{{{}_emulated, {}}}", launch.name, launch.waits) : fmt::format("\"{}\"", launch.name);
   body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {}{})) return failed;", which,
-                          index(launch.tasks), grid.threads, number_, more));
+                          index(launch.blocks), launch.threads, number_, more));
 }
 
 }  // namespace toroid::codegen

@@ -41,6 +41,12 @@ class TestSession {
 
 using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 
+// A program and the sizes of its calls: a row of a table of tests.
+struct ProgramCase {
+  std::string name, text;
+  std::vector<SymbolSizes> calls = {{}};
+};
+
 inline std::vector<int64_t> sizes_of(const Program& program, const TensorType& type, const SymbolSizes& symbols) {
   std::vector<int64_t> sizes;
   for (sym::Expr size : type.sizes) {

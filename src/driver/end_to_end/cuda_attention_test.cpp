@@ -4,12 +4,7 @@
 namespace toroid {
 namespace {
 
-struct AttentionCase {
-  std::string name, text;
-  std::vector<SymbolSizes> calls = {{}};
-};
-
-const AttentionCase kAttentionPrograms[] = {
+const ProgramCase kAttentionPrograms[] = {
     // Rows and keys that end within a tile.
     {"of_few_heads", R"(
 graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64]) {
@@ -75,7 +70,7 @@ graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 0, 16], v: bf16[1, 2, 0, 16]) {
 })"},
 };
 
-class EmulatedAttention : public testing::TestWithParam<AttentionCase> {};
+class EmulatedAttention : public testing::TestWithParam<ProgramCase> {};
 TEST_P(EmulatedAttention, ComputesAsTheEvaluator) {
   expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda);
 }

@@ -4,12 +4,7 @@
 namespace toroid {
 namespace {
 
-struct ConvolutionCase {
-  std::string name, text;
-  std::vector<SymbolSizes> calls = {{}};
-};
-
-const ConvolutionCase kConvolutions[] = {
+const ProgramCase kConvolutions[] = {
     {"strided_dilated_padded", R"(
 graph(a: f32[2, 5, 9, 8], w: f32[6, 5, 3, 2], b: f32[6]) {
   y: f32[2, 6, 5, 4] = aten::conv2d(a, w, b, [2, 2], [2, 1], [2, 3])
@@ -140,7 +135,7 @@ graph(a: f32[2, 3, 12, 12], w: f32[8, 3, 3, 3], b: f32[8], v: f32[8, 8, 3, 3], u
 })"},
 };
 
-class ConvolutionOnGpu : public testing::TestWithParam<ConvolutionCase> {};
+class ConvolutionOnGpu : public testing::TestWithParam<ProgramCase> {};
 
 TEST_P(ConvolutionOnGpu, ComputesAsTheEvaluator) {
   const CompiledModel model = compiled(GetParam().text, codegen::Target::EmulatedCuda);

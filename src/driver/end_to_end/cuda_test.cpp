@@ -7,12 +7,7 @@
 namespace toroid {
 namespace {
 
-struct CudaCase {
-  std::string name, text;
-  std::vector<SymbolSizes> calls = {{}};
-};
-
-const CudaCase kCudaPrograms[] = {
+const ProgramCase kCudaPrograms[] = {
     {"map_of_vectors", R"(
 graph(x: bf16[64, 1024], y: f32[64, 1024]) {
   z: f32[64, 1024] = aten::add.Tensor(x, y)
@@ -231,7 +226,7 @@ graph(a: bf16[16, 24], b: bf16[24, 32], t: bf16[7, 32], i: i64[16]) {
 })"},
 };
 
-class EmulatedCuda : public testing::TestWithParam<CudaCase> {};
+class EmulatedCuda : public testing::TestWithParam<ProgramCase> {};
 
 TEST_P(EmulatedCuda, ComputesAsTheEvaluator) { expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda); }
 

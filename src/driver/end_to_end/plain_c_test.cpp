@@ -72,11 +72,7 @@ int32_t run_plain(const PlainProgram& plain, const LoadedLibrary& library, const
   return 0;
 }
 
-struct PlainCase {
-  std::string name, text;
-  std::vector<SymbolSizes> calls = {{}};
-};
-const PlainCase kPlainPrograms[] = {
+const ProgramCase kPlainPrograms[] = {
     {"layer", R"(
 graph(x: f32[8, 64], pw: f32[48, 64], b: f32[48]) {
   y: f32[8, 48] = aten::linear(x, pw, b)
@@ -168,7 +164,7 @@ graph(p: bool[], v: f32[4]) {
 })"},
 };
 
-class PlainC : public testing::TestWithParam<PlainCase> {};
+class PlainC : public testing::TestWithParam<ProgramCase> {};
 TEST_P(PlainC, IsTheEvaluators) {
   const PlainProgram plain(parse_text(GetParam().text));
   const LoadedLibrary library = plain.build();

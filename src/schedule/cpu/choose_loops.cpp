@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lower/cost.h"
+#include "schedule/axes.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/fusion/group.h"
@@ -139,7 +140,7 @@ bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
   return true;
 }
 
-int64_t hint(sym::Expr axis) { return sym::evaluate_hint(*axis.node()->extent); }
+int64_t hint(sym::Expr axis) { return sym::evaluate_hint(extent(axis)); }
 
 // How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
 double score(const std::vector<Access>& list, sym::Expr axis) {

@@ -4,12 +4,12 @@
 
 #include "lower/layouts.h"
 #include "lower/packed_convolution.h"
+#include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::schedule {
 namespace {
 
-constexpr int kEight = 8;               // columns that an epilogue gets at once
-constexpr int64_t kBlocksAtOnce = 132;  // multiprocessors
+constexpr int kEight = 8;  // columns that an epilogue gets at once
 
 bool all_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sym::Expr x, sym::Expr y) { return sym::known_eq(x, y); });
@@ -58,7 +58,7 @@ GpuTiles choose_tiles(const ConvolutionShape& shape) {
   GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .ping_pong = false};
   if (has_few_filters) return tiles;
   if (is_plain) tiles.rows = 64;  // a thread's sums and what they are made of fit its registers
-  const auto is_short = [&] { return sym::evaluate_hint(blocks_of(shape, tiles)) < kBlocksAtOnce * blocks_at_once(shape.dtype, tiles); };
+  const auto is_short = [&] { return sym::evaluate_hint(blocks_of(shape, tiles)) < kMultiprocessors * blocks_at_once(shape.dtype, tiles); };
   if (is_short()) (is_plain ? tiles.columns : tiles.rows) = 64;
   return tiles;
 }

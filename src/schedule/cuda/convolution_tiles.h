@@ -33,7 +33,7 @@ struct ConvolutionAttempt {
 ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
                                            bool inputs_are_aligned = true);
 
-// By the sizes' hints. Not in turns, and without clusters.
+// By the sizes' hints. Neither ping-pong nor in clusters.
 GpuTiles choose_tiles(const ConvolutionShape& shape);
 // Blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
 int blocks_at_once(DType dtype, const GpuTiles& tiles);

@@ -36,14 +36,6 @@ bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr 
 
 }  // namespace
 
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
-
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
-  return product;
-}
-
 bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::Expr axis) {
   if (e.is_const()) return false;
   for (sym::Expr symbol : sym::free_symbols(e)) {

@@ -3,9 +3,13 @@
 
 #include <vector>
 
+#include "schedule/axes.h"
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {
+
+// Multiprocessors of an H100, by which plans are estimated.
+inline constexpr int kMultiprocessors = 132;
 
 struct CudaGrid {
   sym::Expr blocks;      // 0 where there is nothing to do
@@ -25,9 +29,6 @@ struct ScatterThreads {
   int owners = 1;
 };
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
-
-sym::Expr extent(sym::Expr axis);
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
 
 // Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too.
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/cuda/cuda_grid.h"
+
 namespace toroid::schedule {
 namespace {
 
@@ -52,8 +54,8 @@ std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
   return std::nullopt;
 }
 
-// Of an H100 with 132 multiprocessors, under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
-constexpr double kMultiprocessors = 132, kFlopsOfCycle = 4096;  // of each
+// Of an H100 under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
+constexpr double kFlopsOfCycle = 4096;  // of each multiprocessor
 constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12, kOwnBytesOfSecond = 2.2e12;
 constexpr double kLibraryClock = 1.45e9, kLibraryEnd = 3e-6;  // what its tiles come to, and its last one after the products
 constexpr double kEpilogueClock = 1.7e9, kCyclesOfStore = 40, kCyclesOfOperation = 3;  // for an element of one of the 128 threads of a tile

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "lower/cost.h"
+#include "schedule/axes.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
 
@@ -175,9 +176,7 @@ class KernelBuilder {
 
   void keep_shared_values() {
     if (group_.inner.empty()) return;
-    sym::Expr row = 1;
-    for (sym::Expr axis : group_.inner) row = row * *axis.node()->extent;
-    if (sym::evaluate_hint(row) > kMaxStashElements) return;
+    if (sym::evaluate_hint(product_of_extents(group_.inner)) > kMaxStashElements) return;
     std::unordered_map<ExprId, size_t> first_stage;
     std::vector<ExprId> shared;
     for (size_t s = 0; s < kernel_.stages.size(); ++s) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "schedule/axes.h"
 #include "schedule/fusion/dependency_order.h"
 #include "support/match.h"
 
@@ -21,8 +22,6 @@ std::vector<sym::Expr> without_constants(const std::vector<sym::Expr>& axes) {
   }
   return result;
 }
-
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
 
 std::vector<sym::Expr> extents(const std::vector<sym::Expr>& axes) {
   std::vector<sym::Expr> result;

@@ -5,6 +5,7 @@
 // are in double.
 #include <algorithm>
 
+#include "schedule/axes.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/fusion/group.h"
 
@@ -25,13 +26,6 @@ double neutral(ReduceOp op) {
     case ReduceOp::Max: return -std::numeric_limits<double>::infinity();
     default: return 0;
   }
-}
-
-sym::Expr extent_or_one(sym::Expr axis) { return axis.is_const() ? sym::Expr(1) : *axis.node()->extent; }
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent_or_one(axis);
-  return product;
 }
 
 // Do the reduced elements lie beside each other in no tensor that is read, but those of neighbouring results in some? Lanes then run along the results.

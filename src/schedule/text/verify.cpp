@@ -5,6 +5,7 @@
 
 #include "graph/shape_error.h"
 #include "loop/verify.h"
+#include "schedule/axes.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
@@ -99,8 +100,7 @@ class KernelRules {
       require(!gpu.columns || (kernel_.stashes.empty() && !has_positions), "several columns a thread, with a stash or positions");
     }
     if (gpu.items == 0) return;
-    sym::Expr row = 1;
-    for (sym::Expr axis : kernel_.inner) row = row * *axis.node()->extent;
+    const sym::Expr row = product_of_extents(kernel_.inner);
     const int64_t vector = gpu.columns ? 1 : gpu.vector;
     require(row.is_const() && row.value() <= gpu.items * gpu.row_threads * vector, "{} vectors a thread do not hold a row of {}", gpu.items,
             sym::to_string(row));
