@@ -11,6 +11,16 @@ namespace {
 
 constexpr float kLeast = -86.6f;  // exp of less is not normal
 
+// Keeps the compiler from fusing the multiplication that gave x with what follows.
+template <class Vector>
+TOROID_INLINE void keep_rounded([[maybe_unused]] Vector& x) {
+#if defined(__x86_64__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+#endif
+}
+
 // x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by a polynomial for |r| <= ln 2 / 2 (Cephes' expf, S. Moshier), 2^n by adding to the exponent.
 template <class Vector, class Integers>
 TOROID_INLINE void exp_of_negative(Vector& x) {
@@ -78,7 +88,9 @@ TOROID_INLINE float softmax_part(float* row, int64_t count, float scale, Running
   for (int64_t j = 0; j < whole; j += kLanes) {
     Vector x;
     std::memcpy(&x, row + j, sizeof x);
-    x = x * scale - largest;
+    x *= scale;
+    keep_rounded(x);  // as in `largest`: fused, a score of 1e9 would be up to 32 away from itself
+    x -= largest;
     exp_of_negative<Vector, Integers>(x);
     sums += x;
     std::memcpy(row + j, &x, sizeof x);

@@ -1,6 +1,7 @@
 #include "runtime/kernels/attention/softmax.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -10,12 +11,12 @@ namespace toroid {
 namespace {
 
 // In parts of so many elements, or in one.
-std::vector<float> softmax(std::vector<float> row, size_t part = 1000) {
+std::vector<float> softmax(std::vector<float> row, size_t part = 1000, float scale = 0.5f) {
   row.push_back(1234.5f);  // must stay
   RunningSoftmax running;
   const size_t count = row.size() - 1;
   for (size_t begin = 0; begin < count; begin += part) {
-    const float factor = softmax_part_f32(row.data() + begin, static_cast<int64_t>(std::min(part, count - begin)), 0.5f, running);
+    const float factor = softmax_part_f32(row.data() + begin, static_cast<int64_t>(std::min(part, count - begin)), scale, running);
     scale_row_f32(row.data(), static_cast<int64_t>(begin), factor);
   }
   scale_row_f32(row.data(), static_cast<int64_t>(count), running.inverse());
@@ -41,6 +42,21 @@ TEST_P(Softmax, IsExactToAFewUnitsOfTheLastPlaceAtEveryLength) {
     for (const size_t part : {1000, 16, 5}) {
       const std::vector<float> result = softmax(doubled, part);
       for (size_t i = 0; i < count; ++i) EXPECT_NEAR(result[i], term(row[i]) / sum, 2e-6 * term(row[i]) / sum) << count << ", " << part;
+    }
+  }
+}
+
+TEST_P(Softmax, OfLargeScoresIsOneForTheLargest) {
+  for (size_t count = 1; count < 40; ++count) {
+    for (const float unit : {1e9f, 1.1e20f, -7.3e30f}) {
+      std::vector<float> row;
+      for (size_t i = 0; i < count; ++i) row.push_back(unit * (1 + static_cast<float>(i * 37 % 101) / 7));
+      const auto largest = std::max_element(row.begin(), row.end()) - row.begin();
+      for (const size_t part : {1000, 16, 5}) {
+        const std::vector<float> result = softmax(row, part, 0.2425356f);
+        for (size_t i = 0; i < count; ++i)
+          EXPECT_EQ(result[i], static_cast<ptrdiff_t>(i) == largest ? 1.0f : 0.0f) << count << ", " << part;
+      }
     }
   }
 }
