@@ -267,10 +267,10 @@ class Rules {
     return {std::move(type)};
   }
   std::vector<TensorType> types(const Gather&) {
-    require(!operands_.empty(), "gather of nothing");
+    require(operands_.size() >= 2, "gather takes a tensor and an index for each of its dims, at least one");
     takes(operand(0).sizes.size() + 1);
-    indices_agree(1, operands_.size() > 1 ? operand(1).sizes : operand(0).sizes);
-    return {tensor(operand(0).dtype, operands_.size() > 1 ? operand(1).sizes : operand(0).sizes)};
+    indices_agree(1, operand(1).sizes);
+    return {tensor(operand(0).dtype, operand(1).sizes)};
   }
   std::vector<TensorType> types(const Scatter&) {
     require(operands_.size() >= 2, "scatter takes a base and a source");

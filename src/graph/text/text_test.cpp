@@ -216,6 +216,8 @@ TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y: f32[3] = exp(x)\n}"), "2:3: exp gives f32[2], not f32[3]");
   EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = reshape(x)\n}"), "2:3: reshape has one result, and its type must be given");
   EXPECT_EQ(error_of_text("graph(x: f32[2], y: f32[3]) {\n  z = add(x, y)\n}"), "2:3: add: sizes 2 and 3 differ");
+  EXPECT_EQ(error_of_text("graph(x: f32[]) {\n  y = gather(x)\n}"),
+            "2:3: gather takes a tensor and an index for each of its dims, at least one");
   EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = aten::sum.dim_IntList(x, [0], keepdims=true)\n}"),
             "2:37: aten::sum.dim_IntList has no argument 'keepdims'");
   EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = aten::relu()\n}"), "2:7: aten::relu needs the argument 'self'");
