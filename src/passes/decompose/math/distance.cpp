@@ -88,13 +88,13 @@ std::vector<Tensor> pdist(Decomposer& d, const Args& a) {
   return {b.cast(norm_of(d, rows(i) - rows(j), a.number("p"), {-1}), x.dtype())};
 }
 
-// Norms below eps count as eps.
+// Norms below eps count as eps, which is a number of the operands' type: 1e-8 is 0 in float16.
 std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
   const Pair pair = pair_of(d, a, "x1", "x2");
   const Sizes sizes = d.b.broadcast(pair.x.sizes(), pair.y.sizes());
   const Dims dim = {a.constant("dim")};
-  const double eps = a.number("eps");
   Tensor x = d.b.expand(pair.x, sizes), y = d.b.expand(pair.y, sizes);
+  const Tensor eps = d.b.cast(d.b.scalar(pair.dtype, a.number("eps")), x.dtype());
   // Each vector is divided by its own norm first: the product of two norms may overflow where neither does.
   auto normalised = [&](Tensor v) { return v / maximum(norm_of(d, v, 2, dim, true), eps); };
   return {d.b.cast(d.b.sum(normalised(x) * normalised(y), dim), pair.dtype)};

@@ -76,6 +76,8 @@ const OperatorCase kSorting[] = {
     {"aten::searchsorted.Tensor(x0, x1)", {"f32[5] = [1, 2, 3, 4, nan]", "f32[5] = [0, 2, 3.5, 9, nan]"}, {"i64[5] = [0, 1, 5, 5, 5]"}},
     {"aten::cosine_similarity(x0, x1, 0)", {"f32[2] = [inf, 1]", "f32[2] = [1, 1]"}, {"f32[] = [nan]"}},
     {"aten::cosine_similarity(x0, x0, 0)", {"f32[1] = [1e19]"}, {"f32[] = [1]"}},
+    {"aten::cosine_similarity(x0, x0, 0)", {"f32[2] = [0, 0]"}, {"f32[] = [0]"}},
+    {"aten::cosine_similarity(x0, x0, 0)", {"f16[2] = [0, 0]"}, {"f16[] = [nan]"}},
     {"aten::multi_margin_loss(x0, x1)", {"f32[2, 2] = [nan, 1, 1, 1]", "i64[2] = [1, 0]"}, {"f32[] = [0.25]"}},
     {"aten::bucketize.Tensor(x0, x1, out_int32=true)", {"i64[2] = [2, 9]", "i64[2] = [1, 4]"}, {"i32[2] = [1, 2]"}},
     {"aten::histc(x0, 2, 0, 2)", {"f32[4] = [0, 1, 2, 5]"}, {"f32[2] = [1, 2]"}},
