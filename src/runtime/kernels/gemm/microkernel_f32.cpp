@@ -52,6 +52,7 @@ template <int kRowsOfTile, int kHalves>
 struct PairTile {
   static constexpr int kRows = kRowsOfTile, kVectors = kHalves;
   static constexpr int kElements = 2;
+  static constexpr bool kIsWhole = false;
   using Vector = Vector16;
   using Element = float;
   using Output = StripOutput;
