@@ -59,10 +59,11 @@ Timing summary(std::vector<double> milliseconds) {
   return {milliseconds[milliseconds.size() / 2], milliseconds.front(), milliseconds.back(), static_cast<int>(milliseconds.size())};
 }
 
-// Calls for about so many seconds, at least ten times.
+// The milliseconds of each call: for about so many seconds, at least ten times, after kWarmUps calls.
+constexpr size_t kWarmUps = 3;
 template <class F>
-Timing time_calls(F call, double seconds) {
-  for (int i = 0; i < 3; ++i) call();
+std::vector<double> time_calls(F call, double seconds) {
+  for (size_t i = 0; i < kWarmUps; ++i) call();
   std::vector<double> times;
   Stopwatch all;
   while (times.size() < 10 || (all.seconds() < seconds && times.size() < 100000)) {
@@ -70,7 +71,7 @@ Timing time_calls(F call, double seconds) {
     call();
     times.push_back(one.milliseconds());
   }
-  return summary(std::move(times));
+  return times;
 }
 
 // On a GPU: between events on its stream, with inputs and outputs that stay there.
@@ -165,6 +166,20 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   return steps;
 }
 
+// What calls take beside their steps: binding of sizes, outputs, what stands between two steps. The median over calls of each one's time less
+// that of its steps; none where a step did not run once in each call.
+std::optional<double> median_beside_steps_us(const std::vector<double>& calls_ms, const std::vector<std::vector<double>>& step_times) {
+  std::vector<double> beside;
+  for (double ms : calls_ms) beside.push_back(ms * 1e3);
+  for (const std::vector<double>& times : step_times) {
+    if (times.empty()) continue;
+    if (times.size() != kWarmUps + calls_ms.size()) return std::nullopt;
+    for (size_t i = 0; i < beside.size(); ++i) beside[i] -= times[kWarmUps + i] * 1e6;
+  }
+  std::sort(beside.begin(), beside.end());
+  return beside[beside.size() / 2];
+}
+
 // The longest first. limits: of the processor; none for a GPU.
 void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimits>& limits) {
   double total = 0;
@@ -247,7 +262,9 @@ int cmd_bench(int argc, const char* const* argv) {
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   std::optional<DeviceTiming> on_device;
   if (executable->is_on_device()) on_device = time_on_device(*executable, inputs, seconds);
-  const Timing timing = on_device ? on_device->calls : time_calls([&] { executable->run(inputs); }, seconds);
+  std::vector<double> calls_ms;
+  if (!on_device) calls_ms = time_calls([&] { executable->run(inputs); }, seconds);
+  const Timing timing = on_device ? on_device->calls : summary(calls_ms);
   refuse_changed_files();
   for (const std::string& note : device_notes(*executable)) fmt::print(stderr, "note: {}\n", note);
   const ToroidVariant& ran = executable->last_variant();
@@ -262,9 +279,12 @@ int cmd_bench(int argc, const char* const* argv) {
   if (!variant.empty()) fmt::print("  ran the variant for {}\n", variant);
   std::vector<StepTiming> steps;
   std::optional<MachineLimits> limits;
+  std::optional<double> beside_steps_us;
   if (by_step) {
     steps = step_medians(*executable, inputs);
     if (!on_device) {
+      beside_steps_us = median_beside_steps_us(calls_ms, executable->step_times());
+      if (beside_steps_us) fmt::print("  beside the steps: {:.1f} us a call\n", *beside_steps_us);
       RuntimePool pool(threads);
       limits = measure_machine_limits(pool);
     }
@@ -303,6 +323,7 @@ int cmd_bench(int argc, const char* const* argv) {
       json["bf16_flops_per_s"] = limits->bf16_flops_per_s;
       json["int8_flops_per_s"] = limits->int8_flops_per_s;
     }
+    if (beside_steps_us) json["beside_steps_us"] = *beside_steps_us;
     for (const StepTiming& step : steps) {
       json["steps"].push_back({{"position", step.position}, {"name", step.name}, {"median_us", step.median_us}});
       if (!step.form.empty()) json["steps"].back()["form"] = step.form;
