@@ -254,8 +254,9 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
   // (docs/runtime.md).
   auto cycles = [&](double products, double others, double points, double bytes) {
-    constexpr double kPerByte = 0.125;  // of weights, from memory, for all threads together
-    return (products * filters + others) / per_cycle + points * filters * bytes * kPerByte;
+    constexpr double kPerByte = 0.125, kMostReaders = 8;  // of weights, by one thread; more than so many are not served faster
+    return (products * filters + others) / per_cycle +
+           points * filters * bytes * kPerByte / std::min(kMostReaders, static_cast<double>(with.threads));
   };
   constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
   constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight

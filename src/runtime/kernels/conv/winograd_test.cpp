@@ -187,6 +187,9 @@ TEST_P(Winograd, IsChosenForWhatItDoesFasterAndCanDo) {
   EXPECT_EQ(problem.chosen_tile(2, 2), 0);
   EXPECT_EQ(problem.chosen_tile(2, 1, 2), 0);
   EXPECT_LT(problem.error({0, 2, true, true}), 3e-6);
+  // Weights that take as long as the products: two threads read twice as many.
+  WinogradProblem deep({"", 1, 256, 256, 14, 14, {1, 1}});
+  EXPECT_EQ(deep.chosen_tile(1), deep.chosen_tile(2));
 }
 
 }  // namespace
