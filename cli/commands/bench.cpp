@@ -166,8 +166,8 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   return steps;
 }
 
-// What calls take beside their steps: binding of sizes, outputs, what stands between two steps. The median over calls of each one's time less
-// that of its steps; none where a step did not run once in each call.
+// What calls take beside their steps: binding of sizes, outputs, recording the times of steps. The median over calls of each one's time
+// less that of its steps; none where a step did not run once in each call.
 std::optional<double> median_beside_steps_us(const std::vector<double>& calls_ms, const std::vector<std::vector<double>>& step_times) {
   std::vector<double> beside;
   for (double ms : calls_ms) beside.push_back(ms * 1e3);
