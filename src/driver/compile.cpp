@@ -19,6 +19,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/program_tables.h"
+#include "driver/cached_products.h"
 #include "driver/choose_kernels.h"
 #include "driver/generated_variant.h"
 #include "driver/gpu_binaries.h"
@@ -385,7 +386,11 @@ double CompiledModel::seconds() const {
 
 Executable CompiledModel::load(int threads) const {
   refuse_missing_instructions(isa, fmt::format("the program '{}'", name));
-  return with_typed_memory("loading a program", [&] { return Executable(library, constants, owner, name, threads, gpu); });
+  return with_typed_memory("loading a program", [&] {
+    Executable program(library, constants, owner, name, threads, gpu);
+    if (products && program.is_on_device()) program.remember_products(products);
+    return program;
+  });
 }
 
 CompileSession::CompileSession(bool use_cache)
@@ -420,6 +425,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   const std::filesystem::path& path = file->path();
   CompiledModel model;
   model.gpu = options.gpu;
+  if (use_cache_ && options.target == codegen::Target::Cuda) model.products = cached_products();
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
   const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
@@ -466,6 +472,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
   model.gpu = options.gpu;
+  if (use_cache_ && options.target == codegen::Target::Cuda) model.products = cached_products();
   model.isa = toolchain().isa();
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);

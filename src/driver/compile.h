@@ -93,8 +93,9 @@ struct CompiledModel {
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
-  int gpu = 0;              // as of CompileModelOptions
-  bool from_cache = false;  // no compiler ran
+  int gpu = 0;                                         // as of CompileModelOptions
+  std::shared_ptr<cuda::ProductMemory> products = {};  // of a program for a GPU, if the cache is used
+  bool from_cache = false;                             // no compiler ran
   // How the cache was used: "hit: model file", "hit: graph", "hit: library", "miss", or "bypass: " and the reason.
   std::string cache_use;
   std::vector<CacheLookup> lookups;  // if CompileModelOptions::explain_cache; none where the cache was not asked

@@ -64,6 +64,21 @@ TEST_F(GpuCommand, TakesTheQuickestAlgorithmOfAProduct) {
   EXPECT_NE(result.output.find("2.0000 ms a call"), std::string::npos) << result.output;  // suggested: 3, 2 and 5 ms
 }
 
+// Only a second call measures, so a process that makes one alone has the quickest from what another one kept.
+TEST_F(GpuCommand, BeginsWithTheAlgorithmThatAnotherProcessMeasured) {
+  write_file_atomically(folder_.path() / "mm.txt", std::string_view(R"(graph(x: f32[8, 16], y: f32[16, 4]) {
+  z: f32[8, 4] = aten::mm(x, y)
+  return z
+}
+)"));
+  Environment without_graphs = fake("suggests nothing");
+  EXPECT_EQ(bench(without_graphs, "mm.txt").exit_code, 0);  // on the host, for there is no algorithm
+  EXPECT_EQ(bench(fake(), "mm.txt").exit_code, 0);
+  const ProcessResult result = bench(without_graphs, "mm.txt");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("2.0000 ms a call"), std::string::npos) << result.output;
+}
+
 TEST_F(GpuCommand, TimesEachStepOnTheDevice) {
   const ProcessResult result =
       run_process({.argv = {TOROID_COMMAND, "bench", "program.txt", "--device", "cuda", "--seconds", "0.01", "--kernels"},

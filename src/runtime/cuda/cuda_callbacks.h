@@ -35,6 +35,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   // Where calls are to be in order: on a stream of the caller's, or on the own one.
   void set_stream(StreamHandle stream) { caller_ = stream; }
   StreamOrder& order() { return order_; }
+  Products& products() { return products_; }
   // Are calls started as graphs, where that can be?
   void set_uses_graphs(bool uses) { uses_graphs_ = uses; }
   // Of the last call: the nodes of its graph; none where it was started kernel by kernel. Then why, if that stays so.

@@ -1,6 +1,7 @@
 #include "runtime/cuda/matmul.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/file/system_library.h"
@@ -28,6 +29,7 @@ constexpr size_t kWorkspace = 32 << 20;  // as much as the library asks for on H
 
 // clang-format off
 #define TOROID_CUBLASLT_FUNCTIONS(F)                                                                        \
+  F(version, "cublasLtGetVersion", size_t())                                                                \
   F(create, "cublasLtCreate", Status(void**))                                                               \
   F(destroy, "cublasLtDestroy", Status(void*))                                                              \
   F(matmul_create, "cublasLtMatmulDescCreate", Status(void**, int, int))                                    \
@@ -148,6 +150,8 @@ class Products::Plan {
   bool has_elements() const { return product.rows * product.columns * product.batches * product.depth > 0; }
   // Asks the library for algorithms.
   void find_algorithms(void* handle);
+  // The one that was measured before; false where these bytes are none.
+  bool recall(std::string_view bytes);
   Status multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
                   StreamHandle stream) const;
 
@@ -198,6 +202,12 @@ void Products::Plan::find_algorithms(void* handle) {
   is_decided = algorithms.size() < 2;
 }
 
+bool Products::Plan::recall(std::string_view bytes) {
+  if (bytes.size() != sizeof(Algorithm)) return false;
+  std::memcpy(&algorithms.emplace_back().algorithm, bytes.data(), bytes.size());
+  return true;
+}
+
 Status Products::Plan::multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
                                 StreamHandle stream) const {
   const double one64 = 1, zero64 = 0;
@@ -223,7 +233,10 @@ Products::Plan* Products::plan_of(const Product& product) {
     if (handle_ == nullptr) check_status(lt().create(&handle_), "to start");
     if (!workspace_) workspace_.emplace(stream_, kWorkspace);
     auto plan = std::make_unique<Plan>(product);
-    if (plan->has_elements()) plan->find_algorithms(handle_);
+    if (plan->has_elements()) {
+      const std::optional<std::string> known = memory_ ? memory_->find(remembered_as(product)) : std::nullopt;
+      if (!known || !plan->recall(*known)) plan->find_algorithms(handle_);
+    }
     undecided_ += plan->is_decided ? 0 : 1;
     slot = std::move(plan);
   }
@@ -240,6 +253,16 @@ void Products::run(Plan& plan, const void* a, const void* b, void* out) {
   if (is_deciding_ && !plan.is_decided) decide(plan, a, b, out);
   check_status(plan.multiply(handle_, plan.algorithms[plan.chosen].algorithm, a, b, out, workspace_->data(), stream_.handle()),
                "to multiply");
+}
+
+// What an algorithm depends on: the library's numbers of algorithms are those of its version.
+std::string Products::remembered_as(const Product& product) const {
+  const auto side = [](const Product::Side& its) {
+    return formatted("{}{} batches apart {}", its.transposed ? "columns " : "rows ", its.leading, its.batch_stride);
+  };
+  return formatted("cuBLASLt {} on {}: {} {}x{}x{}, {} times; {}; {}; rows {} batches apart {}", lt().version(), gpu_,
+                   to_string(static_cast<DType>(product.dtype)), product.rows, product.columns, product.depth, product.batches,
+                   side(product.a), side(product.b), product.out_leading, product.out_batch_stride);
 }
 
 // The least of a few times counts. An algorithm that fails here is none; where the times are nearly the same, the earlier one is taken.
@@ -270,6 +293,10 @@ void Products::decide(Plan& plan, const void* a, const void* b, void* out) {
   }
   plan.is_decided = true;
   --undecided_;
+  if (memory_ && !is_first) {
+    const Algorithm& quickest = plan.algorithms[plan.chosen].algorithm;
+    memory_->keep(remembered_as(plan.product), {reinterpret_cast<const char*>(&quickest), sizeof quickest});
+  }
 }
 
 }  // namespace toroid::cuda

@@ -3,7 +3,7 @@
 //   C = A B, row-major   =>   C' = B' A', column-major, as the library sees the same memory
 //
 // The library suggests up to eight algorithms for a product. The first one serves until sizes come again; then all are timed, once, and the
-// quickest stays.
+// quickest stays: in this process, and where there is a memory for it (product_memory.h), in those that follow.
 //
 // Products of float32 are computed in float32: never in tf32, as PyTorch does by default.
 #pragma once
@@ -12,9 +12,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/product_memory.h"
 #include "toroid/program_abi.h"
 
 namespace toroid::cuda {
@@ -53,6 +55,9 @@ class Products {
   Plan* plan_of(const Product& product);
   void run(Plan& plan, const void* a, const void* b, void* out);
 
+  // Where algorithms that were measured on this kind of GPU are kept; before the first plan.
+  void set_memory(std::shared_ptr<ProductMemory> memory, std::string gpu) { memory_ = std::move(memory), gpu_ = std::move(gpu); }
+
   // Is there a product whose algorithms were not timed yet? Until then it is computed by the library's first suggestion.
   bool is_undecided() const { return undecided_ > 0; }
   // While this is on, products time the library's suggestions when they run, and keep the quickest.
@@ -60,10 +65,13 @@ class Products {
 
  private:
   void decide(Plan& plan, const void* a, const void* b, void* out);
+  std::string remembered_as(const Product& product) const;
 
   const Stream& stream_;
   void* handle_ = nullptr;
   std::optional<Memory> workspace_;
+  std::shared_ptr<ProductMemory> memory_;  // may be null
+  std::string gpu_;
   std::map<Product, std::unique_ptr<Plan>> plans_;
   int undecided_ = 0;
   bool is_deciding_ = false;

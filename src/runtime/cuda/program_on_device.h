@@ -54,6 +54,9 @@ class ProgramOnDevice {
   // The value of a constant that a call used, as the last one left it.
   void read_constant(size_t constant, std::span<std::byte> to);
 
+  // Where measured algorithms of products are kept; before the first call.
+  void remember_products(std::shared_ptr<ProductMemory> memory) { callbacks_.products().set_memory(std::move(memory), device_.name()); }
+
   const Device& device() const { return device_; }
   const CudaCallbacks& callbacks() const { return callbacks_; }
 

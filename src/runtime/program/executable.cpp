@@ -365,6 +365,10 @@ std::vector<std::string> Executable::calls_on_host() const {
   const std::set<std::string>& names = state_->device->callbacks().on_host();
   return {names.begin(), names.end()};
 }
+void Executable::remember_products(std::shared_ptr<cuda::ProductMemory> memory) {
+  TOROID_CHECK(state_->device, "a program for a processor");
+  state_->device->remember_products(std::move(memory));
+}
 std::optional<size_t> Executable::graph_nodes() const { return state_->device ? state_->device->callbacks().graph_nodes() : std::nullopt; }
 std::vector<std::string> Executable::graph_obstacles() const {
   if (!state_->device) return {};

@@ -18,6 +18,9 @@
 namespace toroid {
 
 class RuntimePool;
+namespace cuda {
+class ProductMemory;
+}
 
 // Where memory runs out its functions throw Error{Environment}, and it stays usable.
 class Executable {
@@ -55,6 +58,8 @@ class Executable {
   HostTensor updated_buffer(size_t output);
   // Times calls on the GPU alone, with inputs and outputs that stay there. Nothing that they write is kept.
   DeviceTimes time_on_device(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
+  // Where measured algorithms of cuBLASLt are kept beyond the process; before the first call.
+  void remember_products(std::shared_ptr<cuda::ProductMemory> memory);
   // Library kernels that the calls so far ran on the host, with copies, for they have none on the device.
   std::vector<std::string> calls_on_host() const;
   // Of the last call, how its kernels were started: the number of nodes of its CUDA graph, or none. Then why no later call will be a graph.
