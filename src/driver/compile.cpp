@@ -45,6 +45,7 @@
 #include "support/progress.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/nvrtc.h"
+#include "toolchain/random_delays.h"
 
 namespace toroid {
 namespace {
@@ -69,7 +70,8 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return "";
   if (options.target == codegen::Target::EmulatedCuda) return "emulated CUDA";
-  return fmt::format("CUDA, {}, {}", fmt::join(architectures_of(options), " "), nvrtc_version());
+  return fmt::format("CUDA, {}, {}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
+                     has_random_delays() ? ", with random delays" : "");
 }
 
 // Which attentions the target computes by one kernel; of GPUs those whose tensor cores take bfloat16.

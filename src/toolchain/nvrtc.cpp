@@ -9,6 +9,7 @@
 #include "base/file/kept_files.h"
 #include "base/file/system_library.h"
 #include "runtime/cuda/device.h"
+#include "toolchain/random_delays.h"
 
 namespace toroid {
 namespace {
@@ -163,7 +164,7 @@ int capability_of(std::string_view architecture) {
 
 CudaBinary compile_cuda(std::string_view source, std::string_view architecture, std::string_view name) {
   constexpr int kLines = 12;
-  const OneCompilation compilation(std::string(source), fmt::format("{}.cu", name));
+  const OneCompilation compilation(has_random_delays() ? with_random_delays(source) : std::string(source), fmt::format("{}.cu", name));
   const std::vector<std::string> options = {fmt::format("--gpu-architecture={}", architecture),
                                             "--std=c++17",
                                             "--minimal",

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Runs programs of all kinds of kernels under compute-sanitizer, and with random delays before their barriers.
+
+usage: sanitize.py TOROID OUT_DIR [--programs linear_gelu,…] [--tools memcheck,racecheck,synccheck,delays] [--jobs 8] [--seconds 60]
+
+TOROID: the command. Needs PyTorch with CUDA, which exports the programs and has the results to compare with. compute-sanitizer is looked
+for in PATH and in /usr/local/cuda/bin. A program is compiled once, without it; each tool runs the library. `delays` compiles it again with
+TOROID_CUDA_DELAYS=1: what a missing barrier spoils is then wrong in most runs, so it runs three times and must give the same bits as
+without. Each run may take --seconds. Writes OUT_DIR/PROGRAM.TOOL.txt; prints a line for each finding, and a table last; exit 1 where
+anything was found.
+"""
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def programs(torch):
+    """Name, function, inputs; small, but of several tiles in each dim, and ragged where kernels have edges of their own."""
+    f = torch.nn.functional
+    make = lambda *sizes, dtype=torch.bfloat16: torch.rand(sizes, device="cuda", dtype=torch.float32).mul(2).sub(1).to(dtype)
+    image = lambda *sizes, **how: make(*sizes, **how).to(memory_format=torch.channels_last)
+    indices = lambda most, *sizes: torch.randint(0, most, sizes, device="cuda")
+    single = torch.float32
+    yield "linear_gelu", lambda x, w, b: f.gelu(f.linear(x, w, b)), (make(1000, 520), make(776, 520), make(776))
+    yield "linear_residual", lambda x, w, r: f.linear(x, w) + r, (make(2048, 1024), make(768, 1024), make(2048, 768))
+    yield "bmm", torch.bmm, (make(6, 256, 128), make(6, 128, 384))
+    yield "few_rows", torch.mm, (make(8, 2048), make(2048, 1024))
+    yield "convolution", lambda x, w, b: f.relu(f.conv2d(x, w, b, padding=1)), (image(4, 64, 28, 28), image(72, 64, 3, 3), make(72))
+    yield "convolution_1x1", lambda x, w, r: f.relu(f.conv2d(x, w) + r), (image(4, 64, 28, 28), image(256, 64, 1, 1), image(4, 256, 28, 28))
+    yield "convolution_f32", lambda x, w: f.conv2d(x, w, stride=2), (image(2, 16, 21, 21, dtype=single), image(24, 16, 3, 3, dtype=single))
+    yield "convolution_stem", lambda x, w: f.conv2d(x, w, stride=2, padding=3), (image(2, 3, 64, 64), image(64, 3, 7, 7))
+    yield "depthwise", lambda x, w: f.conv2d(x, w, padding=1, groups=64), (image(2, 64, 20, 20), make(64, 1, 3, 3))
+    attention = lambda **how: lambda q, k, v, *mask: f.scaled_dot_product_attention(q, k, v, *mask, **how)
+    heads = lambda count, length, width: tuple(make(2, count, length, width) for _ in range(3))
+    yield "attention_64", attention(), heads(3, 300, 64)
+    yield "attention_128_causal", attention(is_causal=True), heads(2, 520, 128)
+    yield "attention_mask", attention(), (*heads(2, 257, 64), make(2, 2, 257, 257))
+    yield "attention_96", attention(is_causal=True), heads(2, 200, 96)
+    yield "attention_decode", attention(), (make(2, 4, 1, 128), make(2, 4, 1000, 128), make(2, 4, 1000, 128))
+    yield "softmax", lambda x: torch.softmax(x, -1), (make(300, 4096),)
+    yield "layer_norm", lambda x, w, b: f.layer_norm(x, (1000,), w, b), (make(77, 1000), make(1000), make(1000))
+    yield "long_rows", lambda x: torch.log_softmax(x, -1), (make(5, 50257, dtype=single),)
+    yield "columns", lambda x: (x.sum(0), x.amax(0)), (make(2000, 776),)
+    yield "whole_sum", lambda x: (x * x).sum(), (make(1 << 20, dtype=single),)
+    yield "transpose", lambda x, y: x.t() + y, (make(300, 520), make(520, 300))
+    yield "scatter", lambda x, i, y: x.index_add(0, i, y), (make(50, 64, dtype=single), indices(50, 300), make(300, 64, dtype=single))
+    yield "gather", lambda w, i: f.embedding(i, w) * 2, (make(100, 64), indices(100, 7, 33))
+    yield "scan", lambda x: torch.cumsum(x, -1), (make(20, 3000, dtype=single),)
+    yield "sort", lambda x: torch.sort(x, -1)[0], (make(20, 1500, dtype=single),)
+    yield "topk", lambda x: torch.topk(x, 10)[0], (make(20, 1500, dtype=single),)
+
+
+def run(command, log, seconds, **environment):
+    try:
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds,
+                                env={**os.environ, **environment})
+        code, text = result.returncode, result.stdout
+    except subprocess.TimeoutExpired as error:
+        code, text = 124, (error.stdout or b"").decode(errors="replace") + f"\nno end within {seconds:.0f} s"
+    with open(log, "w") as file:
+        file.write(" ".join(command) + "\n" + text)
+    return code, text
+
+
+def difference(torch, path, expected):
+    from safetensors.torch import load_file
+
+    got = load_file(path)
+    worst = 0.0
+    for i, each in enumerate(expected):
+        its = got[f"out{i}"].double().reshape(each.shape)
+        worst = max(worst, ((its - each.double()).norm() / each.double().norm().clamp_min(1e-30)).item())
+    return worst
+
+
+def findings(text):
+    """What a tool says that it found: the first lines of each kind."""
+    lines = [line[10:].strip() for line in text.splitlines() if line.startswith("=========")]
+    starts = re.compile(r"(Invalid|Error|Warning|Barrier|Race|Misaligned|Uninit|Program hit|Divergent|Missing|Potential)", re.I)
+    return [line for line in lines if starts.match(line) and "SUMMARY" not in line]
+
+
+def check(torch, options, sanitizer, scratch, name, inputs, expected):
+    """Of each tool what was wrong; an empty text for nothing."""
+    path = lambda kind: os.path.join(scratch, f"{name}.{kind}")
+    log = lambda tool: os.path.join(options.out, f"{name}.{tool}.txt")
+    result = {}
+    code, text = run([options.toroid, "compile", path("pt2"), "--device", "cuda", "-o", path("so")], log("compile"), options.seconds)
+    if code != 0:
+        return {"compile": text.strip().splitlines()[-1]}
+
+    def call(library, outputs, tool, before=(), **environment):
+        command = [*before, options.toroid, "run", library, "--inputs", inputs, "--outputs", outputs]
+        return run(command, log(tool), options.seconds, **environment)
+
+    code, text = call(path("so"), path("plain"), "run")
+    if code != 0:
+        return {"run": text.strip().splitlines()[0]}
+    wrong = difference(torch, path("plain"), expected)
+    result["run"] = "" if wrong < 2e-2 else f"differs by {wrong:.1e}"
+    for tool in options.tools.split(","):
+        if tool == "delays":
+            code, text = run([options.toroid, "compile", path("pt2"), "--device", "cuda", "-o", path("delayed.so")], log("compile-delays"),
+                             options.seconds, TOROID_CUDA_DELAYS="1")
+            wrong = "" if code == 0 else text.strip().splitlines()[0]
+            for time in range(3):
+                if wrong:
+                    break
+                code, text = call(path("delayed.so"), path("late"), "delays")
+                if code != 0:
+                    wrong = text.strip().splitlines()[-1]
+                elif open(path("late"), "rb").read() != open(path("plain"), "rb").read():
+                    wrong = "other bits than without delays"
+            result[tool] = wrong
+            continue
+        # A kernel is looked for in each of the program's modules: what the driver answers is no finding.
+        extra = ["--report-api-errors", "no"] if tool == "memcheck" else []
+        code, text = call(path("so"), path(tool), tool, [sanitizer, "--tool", tool, "--error-exitcode", "9", *extra])
+        found = findings(text)
+        result[tool] = "" if code == 0 else found[0] if found else f"exit {code}"
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("toroid")
+    parser.add_argument("out")
+    parser.add_argument("--programs", default="all")
+    parser.add_argument("--tools", default="memcheck,racecheck,synccheck,delays")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=60)
+    options = parser.parse_args()
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    import torch
+    from safetensors.torch import save_file
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.function = function
+
+        def forward(self, *inputs):
+            return self.function(*inputs)
+
+    scratch = tempfile.mkdtemp()
+    os.makedirs(options.out, exist_ok=True)
+    wanted = None if options.programs == "all" else options.programs.split(",")
+    results = {}
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, torch.no_grad():
+        running = {}
+        for name, function, inputs in programs(torch):
+            if wanted and name not in wanted:
+                continue
+            torch.manual_seed(0)
+            module = Wrapped(function)
+            expected = module(*inputs)
+            expected = [each.cpu() for each in (expected if isinstance(expected, tuple) else (expected,))]
+            on_host = tuple(each.cpu() for each in inputs)
+            file = os.path.join(scratch, f"{name}.in")
+            save_file({f"in{i}": each.contiguous() for i, each in enumerate(on_host)}, file)
+            torch.export.save(torch.export.export(module, on_host), os.path.join(scratch, f"{name}.pt2"))
+            running[name] = pool.submit(check, torch, options, sanitizer, scratch, name, file, expected)
+        for name, future in running.items():
+            results[name] = future.result()
+            for tool, wrong in results[name].items():
+                if wrong:
+                    print(f"{name}, {tool}: {wrong}", flush=True)
+    shutil.rmtree(scratch)
+    tools = ["run", *options.tools.split(",")]
+    print(f"{'program':<24}" + "".join(f"{tool:>11}" for tool in tools))
+    for name, result in results.items():
+        print(f"{name:<24}" + "".join(f"{'-' if tool not in result else 'found' if result[tool] else 'nothing':>11}" for tool in tools))
+    return 1 if any(any(result.values()) for result in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
