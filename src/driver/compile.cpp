@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -176,8 +177,8 @@ std::string build(const std::vector<std::string>& units, const Toolchain& tools,
   return tools.link_shared(built, linking);
 }
 
-// The same with the binaries of CUDA units; all compilers run at once. The wrapper is not optimised: it starts kernels, and compiles in half the
-// time.
+// The same with the binaries of CUDA units; all compilers run at once, on the longest texts first: products on tensor cores take several times
+// as long as others. The wrapper is not optimised: it starts kernels, and compiles in half the time.
 std::string build(std::vector<std::string> units, const std::vector<std::string>& gpu_units, const Toolchain& tools, int threads,
                   const CompileOptions& how, std::span<const codegen::GpuBinary> binaries) {
   if (gpu_units.empty()) return build(units, tools, threads, how);
@@ -185,7 +186,11 @@ std::string build(std::vector<std::string> units, const std::vector<std::string>
   plain.optimization = 0;
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
   std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < binaries.size(); ++i) {
+  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], plain); }));
+  std::vector<size_t> order(binaries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return gpu_units[binaries[i].unit].size(); });
+  for (size_t i : order) {
     objects.push_back(pool.submit([&, i] {
       const auto& [unit, architecture] = binaries[i];
       const CudaBinary binary =
@@ -196,7 +201,6 @@ std::string build(std::vector<std::string> units, const std::vector<std::string>
       return tools.compile_object(codegen::binary_unit(i, binary.bytes), plain);
     }));
   }
-  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], plain); }));
   std::vector<std::string> built;
   for (auto& object : objects) built.push_back(object.get());
   CompileOptions linking = how;

@@ -34,12 +34,12 @@ std::string prelude_of(const ExtraPreludes& extra, bool assertions) {
   return prelude;
 }
 
-// Few units, each with the whole prelude, of about equal cost. `load`: of what the first one has besides.
+// Few units, each with the whole prelude, of about equal cost. `load_of_first`: of what the first one has besides.
 std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& prelude, size_t load_of_first,
-                                int max_units) {
+                                int max_units, size_t worth_another_unit = kWorthAnotherUnit) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
-  const size_t count = total < kWorthAnotherUnit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
+  const size_t count = total < worth_another_unit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
   std::vector<std::string> units(std::max<size_t>(1, count), prelude);
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
@@ -89,7 +89,10 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
     return;
   }
   for (const auto& [preludes, kernels] : by_preludes) {
-    const std::vector<std::string> units = divide(kernels, cuda::prelude_of(preludes, false), 0, options.max_units);
+    // A kernel of tensor cores is a few lines and compiles for as long as ten others, most of it in templates: it is alone.
+    const bool is_long = preludes.products || preludes.convolutions || preludes.attention;
+    const std::vector<std::string> units =
+        divide(kernels, cuda::prelude_of(preludes, false), 0, options.max_units, is_long ? 0 : kWorthAnotherUnit);
     result.gpu_units.insert(result.gpu_units.end(), units.begin(), units.end());
   }
   const std::string bad_index = "extern \"C\" { __attribute__((weak, visibility(\"default\"))) int64_t toroid_bad_index[2]; }\n";
