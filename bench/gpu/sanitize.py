@@ -6,8 +6,8 @@ usage: sanitize.py TOROID OUT_DIR [--programs linear_gelu,…] [--tools memcheck
 TOROID: the command. Needs PyTorch with CUDA, which exports the programs and has the results to compare with. compute-sanitizer is looked
 for in PATH and in /usr/local/cuda/bin. A program is compiled once, without it; each tool runs the library. `delays` compiles it again with
 TOROID_CUDA_DELAYS=1: what a missing barrier spoils is then wrong in most runs, so it runs three times and must give the same bits as
-without. Each run may take --seconds. Writes OUT_DIR/PROGRAM.TOOL.txt; prints a line for each finding, and a table last; exit 1 where
-anything was found.
+without. Each run may take --seconds. Writes OUT_DIR/PROGRAM.TOOL.txt; prints a table, with what was found below each program; exit 1 where
+anything was.
 """
 import argparse
 import concurrent.futures
@@ -150,7 +150,7 @@ def main():
     scratch = tempfile.mkdtemp()
     os.makedirs(options.out, exist_ok=True)
     wanted = None if options.programs == "all" else options.programs.split(",")
-    results = {}
+    has_found = False
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, torch.no_grad():
         running = {}
         for name, function, inputs in programs(torch):
@@ -164,18 +164,17 @@ def main():
             file = os.path.join(scratch, f"{name}.in")
             save_file({f"in{i}": each.contiguous() for i, each in enumerate(on_host)}, file)
             torch.export.save(torch.export.export(module, on_host), os.path.join(scratch, f"{name}.pt2"))
-            running[name] = pool.submit(check, torch, options, sanitizer, scratch, name, file, expected)
-        for name, future in running.items():
-            results[name] = future.result()
-            for tool, wrong in results[name].items():
-                if wrong:
-                    print(f"{name}, {tool}: {wrong}", flush=True)
+            running[pool.submit(check, torch, options, sanitizer, scratch, name, file, expected)] = name
+        tools = ["run", *options.tools.split(",")]
+        print(f"{'program':<24}" + "".join(f"{tool:>11}" for tool in tools), flush=True)
+        for future in concurrent.futures.as_completed(running):
+            name, result = running[future], future.result()
+            print(f"{name:<24}" + "".join(f"{'-' if tool not in result else 'found' if result[tool] else 'nothing':>11}" for tool in tools))
+            for tool, wrong in result.items():
+                has_found = has_found or bool(wrong)
+                print(f"  {tool}: {wrong}\n" if wrong else "", end="", flush=True)
     shutil.rmtree(scratch)
-    tools = ["run", *options.tools.split(",")]
-    print(f"{'program':<24}" + "".join(f"{tool:>11}" for tool in tools))
-    for name, result in results.items():
-        print(f"{name:<24}" + "".join(f"{'-' if tool not in result else 'found' if result[tool] else 'nothing':>11}" for tool in tools))
-    return 1 if any(any(result.values()) for result in results.values()) else 0
+    return 1 if has_found else 0
 
 
 if __name__ == "__main__":
