@@ -45,6 +45,10 @@ const std::string_view kAttention =
 #include "codegen/cuda/prelude/warp_mma.inc"
 #include "codegen/cuda/prelude/attention.inc"
 ;
+const std::string_view kOrder =
+#include "codegen/cuda/prelude/sort.inc"
+#include "codegen/cuda/prelude/select.inc"
+;
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/hopper_attention.inc"
 ;
@@ -59,6 +63,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   if (preludes.convolutions) text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
+  if (preludes.order) text += kOrder;
   return text;
 }
 

@@ -17,12 +17,14 @@ struct Preludes {
   bool convolutions = false;  // the same of images and filters; with `products`
   bool attention = false;
   bool hopper_attention = false;  // with attention
+  bool order = false;             // sorting and selection
   void add(const Preludes& other) {
     special |= other.special;
     products |= other.products;
     convolutions |= other.convolutions;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
+    order |= other.order;
   }
   auto operator<=>(const Preludes&) const = default;
 };

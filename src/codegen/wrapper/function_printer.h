@@ -98,6 +98,20 @@ class FunctionPrinter {
   void write_gpu_launch(GpuLaunch launch);
   std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);
   void print_gpu_attention(const program::LibraryCall& call, bool on_hopper);
+  // Sorts, selections and searches. `choice`: of schedule/cuda/order_kernels.h.
+  bool print_gpu_order(const program::LibraryCall& call, std::string_view choice);
+  // One kernel, whose body is `statement` on its parameters.
+  struct OrderLaunch {
+    std::string name, statement;
+    sym::Expr blocks;
+    int threads;
+    int64_t shared_bytes = 0;
+    bool waits = true;
+  };
+  struct OrderParameter {
+    std::string type, name, value;
+  };
+  void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.

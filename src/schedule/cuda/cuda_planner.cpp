@@ -14,6 +14,7 @@
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/masked_stage.h"
+#include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
@@ -205,14 +206,16 @@ class CudaPlanner final : public Planner {
     return made;
   }
 
-  // Attention; products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
+  // Attention; orders; products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
   ChainDecisions finish(Schedule& schedule, bool /*fuse*/, Forms /*forms*/) const override {
-    const loop::LoopProgram& program = *schedule.loops;
+    loop::LoopProgram& program = *schedule.loops;
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
         auto* call = std::get_if<CallStep>(&step);
         if (call == nullptr) continue;
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
+        if (call->choice.empty()) call->choice = order_choice(program, *call);
+        add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
           call->gpu = choose_tiles(*found.shape);

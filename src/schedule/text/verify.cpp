@@ -7,6 +7,7 @@
 #include "loop/verify.h"
 #include "schedule/axes.h"
 #include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
@@ -234,7 +235,7 @@ void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
 }
 
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {
-  loop::verify_call(program, step.call, step.outputs, subgraphs);
+  loop::verify_call(program, step.call, results_of(step), subgraphs);
   if (step.gpu) verify_tiles(program, step);
   if (!step.epilogue) return;
   require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");

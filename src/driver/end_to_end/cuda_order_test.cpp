@@ -1,0 +1,73 @@
+// Sorts, selections and searches by a GPU's kernels, compiled for this processor: they give what the evaluator gives, position by position.
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+const ProgramCase kOrders[] = {
+    {"rows_in_shared_memory", R"(
+graph(x: f32[3, 700], h: bf16[2, 33], n: i64[2, 300], b: bool[2, 40], u: u8[1, 5000]) {
+  v: f32[3, 700], at: i64[3, 700] = aten::sort(x, 1)
+  w: bf16[2, 33], to: i64[2, 33] = aten::sort(h, 1, True)
+  m: i64[2, 300], of: i64[2, 300] = aten::sort(n, 1, True)
+  c: bool[2, 40], q: i64[2, 40] = aten::sort.stable(b, stable=True, dim=1)
+  d: u8[1, 5000], r: i64[1, 5000] = aten::sort(u, 1)
+  return v, at, w, to, m, of, c, q, d, r
+})"},
+    {"rows_along_an_inner_dim", R"(
+graph(x: f32[2, 50, 3]) {
+  v: f32[2, 50, 3], at: i64[2, 50, 3] = aten::sort(x, 1, True)
+  return v, at
+})"},
+    {"rows_digit_by_digit", R"(
+graph(x: f32[2, 20000], h: f16[1, 17000], n: i64[1, 9000], u: u8[2, 17000]) {
+  v: f32[2, 20000], at: i64[2, 20000] = aten::sort(x, 1)
+  w: f16[1, 17000], to: i64[1, 17000] = aten::sort(h, 1, True)
+  m: i64[1, 9000], of: i64[1, 9000] = aten::sort(n, 1)
+  d: u8[2, 17000], r: i64[2, 17000] = aten::sort(u, 1, True)
+  return v, at, w, to, m, of, d, r
+})"},
+    {"rows_of_a_free_length",
+     R"(
+sym s0 in [1, 20000]
+graph(x: f32[2, s0, 2]) {
+  v: f32[2, s0, 2], at: i64[2, s0, 2] = aten::sort(x, 1)
+  return v, at
+})",
+     {{{"s0", 1}}, {{"s0", 77}}, {{"s0", 9000}}}},
+    {"the_first_of_rows", R"(
+graph(x: f32[3, 4096], h: bf16[2, 999], n: i64[2, 640], b: bool[2, 900], z: f32[2, 20000]) {
+  v: f32[3, 64], at: i64[3, 64] = aten::topk(x, 64)
+  w: bf16[2, 5], to: i64[2, 5] = aten::topk(h, 5, 1, False)
+  m: i64[2, 80], of: i64[2, 80] = aten::topk(n, 80)
+  c: bool[2, 3], q: i64[2, 3] = aten::topk(b, 3)
+  d: f32[2, 1500], r: i64[2, 1500] = aten::topk(z, 1500)
+  return v, at, w, to, m, of, c, q, d, r
+})"},
+    {"one_of_each_row", R"(
+graph(x: f32[3, 1030], p: f32[4, 65], n: i64[2, 300]) {
+  k: f32[3], at: i64[3] = aten::kthvalue(x, 17)
+  m: f32[3], to: i64[3] = aten::median.dim(x, 1)
+  o: f32[3], of: i64[3] = aten::nanmedian.dim(x, 1)
+  a: f32[4], q: i64[4] = aten::median.dim(p, 1)
+  b: i64[2], r: i64[2] = aten::kthvalue(n, 299)
+  return k, at, m, to, o, of, a, q, b, r
+})"},
+    {"searches_and_positions", R"(
+graph(x: f32[2, 90], p: f32[2, 40], b: bool[9000]) {
+  s: f32[2, 90], at: i64[2, 90] = aten::sort(x, 1)
+  l: i64[2, 40] = aten::searchsorted.Tensor(s, p)
+  r: i64[2, 40] = aten::searchsorted.Tensor(s, p, right=True)
+  n: i64[200, 1] = aten::nonzero_static(b, size=200)
+  return l, r, n
+})"},
+};
+
+class CudaOrders : public testing::TestWithParam<ProgramCase> {};
+
+TEST_P(CudaOrders, GiveWhatTheEvaluatorGives) { expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda); }
+
+INSTANTIATE_TEST_SUITE_P(Programs, CudaOrders, testing::ValuesIn(kOrders), [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace toroid

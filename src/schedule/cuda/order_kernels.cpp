@@ -1,0 +1,139 @@
+#include "schedule/cuda/order_kernels.h"
+
+#include <algorithm>
+
+namespace toroid::schedule {
+namespace {
+
+constexpr int64_t kMostSelected = 1024;          // SharedSelection::kRoom
+constexpr int64_t kLongestRow = int64_t{1} << 29;  // counts have 30 bits
+
+int64_t key_bytes(DType dtype) { return std::max<int64_t>(size_bytes(dtype), 4); }
+
+bool has_order(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::U8:
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+    case DType::I64:
+    case DType::F16:
+    case DType::BF16:
+    case DType::F32:
+    case DType::F64: return true;
+    default: return false;
+  }
+}
+
+std::optional<sym::Expr> number(const Library& library, size_t i) {
+  const auto* found = std::get_if<sym::Expr>(&library.attributes[i]);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+OrderedRows rows_of(const loop::Call& call) {
+  const std::vector<sym::Expr>& sizes = call.operands[0].sizes;
+  const auto* sort = std::get_if<Sort>(&call.op);
+  return rows_along(sizes, sort == nullptr ? sizes.size() - 1 : static_cast<size_t>(sort->dim));
+}
+
+std::string_view sort_choice(DType dtype, sym::Expr length) {
+  const int64_t longest = key_bytes(dtype) == 8 ? 8192 : 16384;
+  return length.is_const() && length.value() <= longest ? kSortRows : kRadixSort;
+}
+
+int power_of_two(int64_t least, int64_t from, int64_t to) {
+  int64_t result = from;
+  while (result < least && result < to) result *= 2;
+  return static_cast<int>(result);
+}
+
+}  // namespace
+
+OrderedRows rows_along(std::span<const sym::Expr> sizes, size_t dim) {
+  OrderedRows rows{sizes[dim], 1, 1};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (d != dim) rows.count = rows.count * sizes[d];
+    if (d > dim) rows.stride = rows.stride * sizes[d];
+  }
+  return rows;
+}
+
+std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step) {
+  const auto* library = std::get_if<Library>(&step.call.op);
+  if (library == nullptr && !std::holds_alternative<Sort>(step.call.op)) return "";
+  if (library != nullptr && !library->name.starts_with("order.")) return "";
+  const loop::Operand& from = step.call.operands[0];
+  const DType dtype = program.buffer(from.buffer).dtype;
+  if (from.sizes.empty() || !has_order(dtype)) return "";
+  const OrderedRows rows = rows_of(step.call);
+  if (!sym::known_le(rows.length, kLongestRow)) return "";
+  if (library == nullptr) return sort_choice(dtype, rows.length);
+  if (library->name == "order.search") return kBinarySearch;
+  if (library->name == "order.positions") return kCompaction;
+  if (!sym::known_lt(0, rows.length)) return "";
+  if (library->name == "order.median") return kRadixSelect;
+  const std::optional<sym::Expr> place = library->attributes.empty() ? std::nullopt : number(*library, 0);
+  if (!place || !sym::known_le(0, *place)) return "";
+  // Beyond the row the runtime has its words for it.
+  if (library->name == "order.kth") return sym::known_lt(*place, rows.length) ? kRadixSelect : "";
+  if (library->name != "order.topk" || !sym::known_le(*place, rows.length)) return "";
+  return sym::known_le(*place, kMostSelected) ? kRadixSelect : sort_choice(dtype, rows.length);
+}
+
+RowSort row_sort(DType dtype, int64_t length) {
+  const int64_t bytes = key_bytes(dtype);
+  RowSort result{power_of_two((length + 7) / 8, 32, 1024), 8, 0};
+  if (length > int64_t{8} * result.threads) result.items = 16;
+  const int64_t elements = int64_t{result.threads} * result.items, warps = result.threads / 32;
+  constexpr int64_t kBesides = 4 * kDigitValues + 32 + 32 * 8 + 64;
+  result.shared_bytes = elements * (bytes + 2) + warps * kDigitValues * 2 + kBesides;
+  return result;
+}
+
+int64_t shared_bytes_of_radix_sort(DType dtype) {
+  constexpr int64_t kBesides = kSortThreads / 32 * kDigitValues * 2 + 2 * 4 * kDigitValues + 64;
+  return kSortTile * key_bytes(dtype) + kBesides;
+}
+
+SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole) {
+  constexpr int64_t kTickets = 16, kAligned = 64;
+  const int64_t digits = size_bytes(dtype);
+  SortWorkspace result;
+  result.histograms = rows.count * (digits * kDigitValues);
+  result.cleared = result.histograms + kTickets + rows.count * sym::ceil_div(rows.length, kSortTile) * (digits * kDigitValues);
+  result.keys = sym::ceil_div(result.cleared, kAligned) * kAligned;
+  result.pairs = digits == 1 ? sym::Expr(0) : sym::ceil_div(rows.count * rows.length * (key_bytes(dtype) / 4 + 1), kAligned) * kAligned;
+  result.all = result.keys + result.pairs * (whole ? 1 : 2);
+  return result;
+}
+
+RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
+  constexpr int kMostHeld = 8;
+  const int most = static_cast<int>(std::min<int64_t>(8, 16 / size_bytes(dtype)));
+  RowSelection result{512, aligned && sym::known_divisible(length, most) ? most : 1, 0};
+  if (!length.is_const()) return result;
+  result.threads = power_of_two((length.value() + 15) / 16, 32, 512);
+  const int64_t of_all = int64_t{result.threads} * result.vector, held = (length.value() + of_all - 1) / of_all;
+  if (held <= kMostHeld) result.held = static_cast<int>(held);
+  return result;
+}
+
+void add_workspace(loop::LoopProgram& program, CallStep& step) {
+  const DType dtype = program.buffer(step.call.operands[0].buffer).dtype;
+  const OrderedRows rows = rows_of(step.call);
+  sym::Expr words = 0;
+  if (step.choice == kRadixSort) words = sort_workspace(dtype, rows, std::holds_alternative<Sort>(step.call.op)).all;
+  if (step.choice == kCompaction) words = sym::ceil_div(rows.length, kTileOfBools) + 1;
+  if (words.is_const() && words.value() == 0) return;
+  loop::Buffer workspace{.name = step.name + "_workspace", .dtype = DType::I32, .sizes = {words}, .strides = {1}};
+  workspace.kind = program.buffer(step.outputs[0]).kind == loop::BufferKind::Prepared ? loop::BufferKind::Prepared : loop::BufferKind::Temporary;
+  step.outputs.push_back(program.add_buffer(std::move(workspace)));
+}
+
+std::span<const BufferId> results_of(const CallStep& step) {
+  const bool has_workspace = step.choice == kRadixSort || step.choice == kCompaction;
+  return std::span(step.outputs).first(step.outputs.size() - (has_workspace ? 1 : 0));
+}
+
+}  // namespace toroid::schedule
