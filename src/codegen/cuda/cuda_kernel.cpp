@@ -32,7 +32,7 @@ class CudaPrinter : public ThreadPrinter {
 
   CudaKernel run(const schedule::Step& step) {
     match(
-        step, [&](const schedule::Kernel& kernel) { nest(kernel); }, [&](const schedule::ScanKernel& kernel) { scan(kernel); },
+        step, [&](const schedule::Kernel& kernel) { nest(kernel); },
         [&](const schedule::ScatterKernel& kernel) { scatter(kernel); },
         [](const auto& other) { TOROID_CHECK(false, "'{}' is no kernel", other.name); });
     finish(schedule::provenance_of(step), fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, step).threads));
@@ -371,56 +371,7 @@ class CudaPrinter : public ThreadPrinter {
     body_.line(fmt::format("for (int k = 0; k < {}; ++k) acc{}[k] = {};", of_thread(), i, total));
   }
 
-  // ---- scans and scatters
-
-  void scan(const schedule::ScanKernel& kernel) {
-    Contents contents{{kernel.value}, kernel.positions};
-    contents.positions.push_back(product_of_extents(kernel.outer));
-    contents.positions.push_back(extent(kernel.along));
-    begin(contents, kernel.reads, kernel.outputs);
-    const DType own = exprs_.dtype(kernel.value);
-    // A running sum of floats is one chain of roundings, as long as the row: it is kept in double, as PyTorch keeps it.
-    const bool is_wide = is_floating(own) && kernel.op != ScanOp::Max && kernel.op != ScanOp::Min;
-    const DType dtype = is_wide ? DType::F64 : own;
-    const std::string type(register_type(dtype));
-    body_.line(fmt::format("const Index row = blockIdx.x * (Index){} + threadIdx.x;", schedule::cuda_grid_of(program_, kernel).threads));
-    body_.line(fmt::format("if (row >= {}) return;", index(product_of_extents(kernel.outer))));
-    decode(kernel.outer, "row");
-    const std::string start = kernel.op == ScanOp::Prod        ? literal_text(dtype, int64_t{1})
-                              : kernel.op == ScanOp::LogAddExp ? literal_text(dtype, -HUGE_VAL)
-                                                               : literal_text(dtype, int64_t{0});
-    body_.line(fmt::format("{} running = {};", type, start));
-    if (kernel.outputs.size() > 1) body_.line("int64_t position = 0;");
-    const std::string along = kernel.along.is_const() ? body_.fresh("along") : body_.name_of(kernel.along);
-    const std::string length = index(extent(kernel.along));
-    body_.open(fmt::format("for (Index {0} = 0; {0} < {1}; ++{0}) {{", along, length));
-    const std::string own_value = body_.value(kernel.value), x = body_.fresh("x");
-    body_.line(fmt::format("const {} {} = {};", type, x, own_value));
-    const OperandText running{"running", false, true}, next{x, false, true};
-    switch (kernel.op) {
-      case ScanOp::Sum: body_.line(fmt::format("running = {};", scalar_text(ScalarOp::Add, dtype, {running, next}))); break;
-      case ScanOp::Prod: body_.line(fmt::format("running = {};", scalar_text(ScalarOp::Mul, dtype, {running, next}))); break;
-      case ScanOp::Max:
-      case ScanOp::Min:
-        // The latest of equal extrema, and the latest NaN.
-        body_.open(fmt::format("if ({0} == 0 || {1} {2} running || {1} != {1}) {{", along, x, kernel.op == ScanOp::Max ? ">=" : "<="));
-        body_.line(fmt::format("running = {};", x));
-        if (kernel.outputs.size() > 1) body_.line(fmt::format("position = {};", along));
-        body_.close();
-        break;
-      case ScanOp::LogAddExp:
-        body_.line(fmt::format("const {0} larger = op_max(running, {1}), smaller = op_min(running, {1});", type, x));
-        body_.line("running = larger == smaller && op_isinf(larger) ? larger : larger + op_log1p(op_exp(smaller - larger));");
-        break;
-    }
-    const std::string at = index(kernel.positions[0]);
-    body_.line(fmt::format("store({} + {}, ({})running);", body_.memory(kernel.outputs[0]), at, register_type(own)));
-    if (kernel.outputs.size() > 1) {
-      const std::string to = index(kernel.positions[1]);
-      body_.line(fmt::format("store({} + {}, position);", body_.memory(kernel.outputs[1]), to));
-    }
-    body_.close();
-  }
+  // ---- scatters
 
   void scatter(const schedule::ScatterKernel& kernel) {
     const schedule::ScatterThreads threads = schedule::scatter_threads(program_, kernel);
@@ -462,6 +413,7 @@ class CudaPrinter : public ThreadPrinter {
 
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
   if (const auto* product = std::get_if<schedule::CallStep>(&step)) return print_product(program, *product, graph, std::move(name));
+  if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name));
   return CudaPrinter(program, graph, std::move(name)).run(step);
 }
 

@@ -45,6 +45,9 @@ const std::string_view kAttention =
 #include "codegen/cuda/prelude/warp_mma.inc"
 #include "codegen/cuda/prelude/attention.inc"
 ;
+const std::string_view kScans =
+#include "codegen/cuda/prelude/scan.inc"
+;
 const std::string_view kOrder =
 #include "codegen/cuda/prelude/sort.inc"
 #include "codegen/cuda/prelude/select.inc"
@@ -64,6 +67,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
   if (preludes.order) text += kOrder;
+  if (preludes.scans) text += kScans;
   return text;
 }
 

@@ -18,6 +18,7 @@ struct Preludes {
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
+  bool scans = false;
   void add(const Preludes& other) {
     special |= other.special;
     products |= other.products;
@@ -25,6 +26,7 @@ struct Preludes {
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
     order |= other.order;
+    scans |= other.scans;
   }
   auto operator<=>(const Preludes&) const = default;
 };

@@ -13,7 +13,7 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
   for (const OrderParameter& each : parameters) {
     declared.push_back(fmt::format("{} {}", each.type, each.name));
     types.push_back(each.type);
-    passed.push_back(fmt::format("(void*)&{}", each.name));
+    passed.push_back(fmt::format("(void*)&{}_v0", each.name));
   }
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", launch.name, shared_.suffix));
@@ -22,7 +22,7 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.order = true});
   auto block = body_.block("{");
-  for (const OrderParameter& each : parameters) body_.write(fmt::format("{} const {} = ({})({});", each.type, each.name, each.type, each.value));
+  for (const OrderParameter& each : parameters) body_.write(fmt::format("{0} const {1}_v0 = ({0})({2});", each.type, each.name, each.value));  // no buffer is called so
   write_gpu_launch({name, types, std::move(passed), {}, launch.blocks, launch.threads, static_cast<int>(launch.shared_bytes), 0, launch.waits});
 }
 

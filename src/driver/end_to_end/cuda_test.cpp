@@ -100,6 +100,28 @@ graph(i: i32[7, 300], b: bool[7, 300], p: i64[4, 9]) {
   q: i64[4] = aten::prod.dim_int(p, 1)
   return s, c, y, z, q
 })"},
+    {"scans_of_rows", R"(
+graph(x: f32[3, 9000], h: bf16[2, 700], n: i64[2, 4099], b: bool[3, 130], p: f64[2, 600]) {
+  s: f32[3, 9000] = aten::cumsum(x, 1)
+  t: bf16[2, 700] = aten::cumsum(h, 1)
+  c: i64[2, 4099] = aten::cumsum(n, 1)
+  e: i64[3, 130] = aten::cumsum(b, 1)
+  m: f32[3, 9000], at: i64[3, 9000] = aten::cummax(x, 1)
+  k: bf16[2, 700], to: i64[2, 700] = aten::cummin(h, 1)
+  l: f64[2, 600] = aten::logcumsumexp(p, 1)
+  q: f64[2, 600] = aten::cumprod(p, 1)
+  return s, t, c, e, m, at, k, to, l, q
+})"},
+    {"scans_of_columns",
+     R"(
+sym s0 in [1, 900]
+graph(x: f32[2, s0, 45], n: i32[s0, 3]) {
+  s: f32[2, s0, 45] = aten::cumsum(x, 1)
+  m: f32[2, s0, 45], at: i64[2, s0, 45] = aten::cummax(x, 1)
+  c: i64[s0, 3] = aten::cumsum(n, 0)
+  return s, m, at, c
+})",
+     {{{"s0", 1}}, {{"s0", 40}}, {{"s0", 900}}}},
     {"scans", R"(
 graph(x: f32[5, 200], i: i64[3, 70]) {
   s: f32[5, 200] = aten::cumsum(x, 1)

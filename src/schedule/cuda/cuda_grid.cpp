@@ -46,6 +46,36 @@ bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::E
   return false;
 }
 
+ScanThreads scan_threads(const loop::LoopProgram& program, const ScanKernel& kernel) {
+  constexpr int64_t kShortRow = 16, kManyRows = 1 << 17;
+  constexpr int kMostNeighbours = 512, kMostInColumn = 32;
+  ScanThreads result{ScanThreads::One, kScanThreads, kernel.outer};
+  const int64_t length = kernel.along.is_const() ? 1 : sym::evaluate_hint(extent(kernel.along));
+  if (length <= kShortRow) return result;
+  const auto threads_up_to = [&](int most, int from) {
+    int threads = from;
+    while (threads < most && int64_t{threads} * kScanItems < length) threads *= 2;
+    return threads;
+  };
+  const sym::Expr position = kernel.positions[0];
+  if (is_contiguous(position, kernel.along)) {
+    result.of_row = ScanThreads::Neighbours;
+    result.threads = threads_up_to(kMostNeighbours, 32);
+    return result;
+  }
+  if (sym::evaluate_hint(product_of_extents(kernel.outer)) >= kManyRows) return result;
+  for (size_t d = 0; d < result.outer.size(); ++d) {
+    const sym::Expr axis = result.outer[d];
+    if (axis.is_const() || !is_contiguous(position, axis)) continue;
+    result.outer.erase(result.outer.begin() + static_cast<std::ptrdiff_t>(d));
+    result.outer.push_back(axis);
+    break;
+  }
+  result.of_row = ScanThreads::Column;
+  result.threads = threads_up_to(kMostInColumn, 1) * kScanColumns;
+  return result;
+}
+
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel) {
   ScatterThreads result;
   for (sym::Expr axis : kernel.axes) (is_told_by(program, kernel.position, axis) ? result.parallel : result.serial).push_back(axis);
@@ -74,8 +104,10 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         if (kernel.inner.empty()) return {sym::ceil_div(sym::floor_div(rows, gpu.vector), gpu.threads), gpu.threads};
         return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
       },
-      [](const ScanKernel& kernel) -> CudaGrid {
-        return {sym::ceil_div(product_of_extents(kernel.outer), kScanThreads), kScanThreads};
+      [&](const ScanKernel& kernel) -> CudaGrid {
+        const ScanThreads scan = scan_threads(program, kernel);
+        const int rows = scan.of_row == ScanThreads::One ? scan.threads : scan.of_row == ScanThreads::Column ? kScanColumns : 1;
+        return {sym::ceil_div(product_of_extents(kernel.outer), rows), scan.threads};
       },
       [&](const ScatterKernel& kernel) -> CudaGrid {
         const ScatterThreads threads = scatter_threads(program, kernel);

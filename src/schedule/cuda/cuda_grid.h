@@ -18,6 +18,20 @@ struct CudaGrid {
   int resident = 0;      // more than 0: blocks go on to the work of others, so no more are started than run at once, a multiple of this
 };
 
+// Of a scan: which threads have a row. Each has so many elements of a tile, which is what the block scans at once.
+inline constexpr int kScanItems = 8, kScanColumns = 32;
+struct ScanThreads {
+  enum Threads : uint8_t {
+    One,         // where rows are short, or fill the device
+    Neighbours,  // a block's, where the row's elements lie beside each other
+    Column,      // kScanColumns apart: neighbours have neighbouring rows
+  } of_row;
+  int threads;                   // of a block
+  std::vector<sym::Expr> outer;  // ScanKernel::outer; last the axis that neighbours have
+  int tile() const { return of_row == One ? 1 : of_row == Column ? threads / kScanColumns * kScanItems : threads * kScanItems; }
+};
+ScanThreads scan_threads(const loop::LoopProgram& program, const ScanKernel& kernel);
+
 // Of a scatter. Elements that can have one destination belong to one thread, which takes them in their order: the result is the same in
 // every call.
 struct ScatterThreads {

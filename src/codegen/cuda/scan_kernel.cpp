@@ -1,0 +1,182 @@
+// Scans as text: threads of a block share a row, or have one each.
+//
+// A thread scans some neighbours in registers, then the threads' totals are scanned, then the block goes on to the next tile of the row with
+// what came before. Tiles of rows pass through shared memory, so that threads that read together read what lies together.
+#include <fmt/format.h>
+
+#include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
+#include "codegen/cuda/thread_printer.h"
+#include "schedule/cuda/cuda_grid.h"
+
+namespace toroid::codegen::cuda {
+namespace {
+
+class ScanPrinter : public ThreadPrinter {
+ public:
+  ScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name)
+      : ThreadPrinter(program, graph, std::move(name)),
+        kernel_(kernel),
+        plan_(schedule::scan_threads(program, kernel)),
+        own_(exprs_.dtype(kernel.value)),
+        // A running sum of floats is one chain of roundings, as long as the row: it is kept in double, as PyTorch keeps it.
+        dtype_(is_floating(own_) && kernel.op != ScanOp::Max && kernel.op != ScanOp::Min ? DType::F64 : own_),
+        has_position_(kernel.outputs.size() > 1) {}
+
+  CudaKernel run() {
+    Contents contents{{kernel_.value}, kernel_.positions};
+    contents.positions.push_back(product_of_extents(kernel_.outer) + schedule::kScanColumns);
+    contents.positions.push_back(extent(kernel_.along) + plan_.tile());
+    begin(contents, kernel_.reads, kernel_.outputs);
+    type_ = has_position_ ? fmt::format("Placed<{}, Index>", register_type(dtype_)) : std::string(register_type(dtype_));
+    along_ = kernel_.along.is_const() ? body_.fresh("along") : body_.name_of(kernel_.along);
+    length_ = index(extent(kernel_.along));
+    const std::string rows = index(product_of_extents(kernel_.outer));
+    body_.line(fmt::format("const auto combine = []({0} a, {0} b) -> {0} {{ return {1}; }};", type_, combined()));
+    body_.line(fmt::format("const {} identity = {};", type_, identity()));
+    switch (plan_.of_row) {
+      case schedule::ScanThreads::One:
+        body_.line(fmt::format("const Index row = blockIdx.x * (Index){} + threadIdx.x;", plan_.threads));
+        body_.line(fmt::format("if (row >= {}) return;", rows));
+        break;
+      case schedule::ScanThreads::Neighbours: body_.line("const Index row = blockIdx.x;"); break;
+      case schedule::ScanThreads::Column:
+        body_.line(fmt::format("const Index own_row = blockIdx.x * (Index){0} + threadIdx.x % {0};", schedule::kScanColumns));
+        body_.line(fmt::format("const bool is_row = own_row < {0};", rows));
+        body_.line(fmt::format("const Index row = is_row ? own_row : {} - 1;", print_factor(exprs_, names_, product_of_extents(plan_.outer))));
+        break;
+    }
+    decode(plan_.outer, "row");
+    body_.line(fmt::format("{} running = identity;", type_));
+    plan_.of_row == schedule::ScanThreads::One ? alone() : together();
+    finish(kernel_.provenance, fmt::format("__launch_bounds__({})", plan_.threads));
+    return {.source = std::move(source_), .waits = plan_.of_row != schedule::ScanThreads::One, .preludes = {.special = body_.is_special, .scans = true}};
+  }
+
+ private:
+  std::string combined() const {
+    const OperandText a{"a", false, true}, b{"b", false, true};
+    switch (kernel_.op) {
+      case ScanOp::Sum: return scalar_text(ScalarOp::Add, dtype_, {a, b});
+      case ScanOp::Prod: return scalar_text(ScalarOp::Mul, dtype_, {a, b});
+      case ScanOp::LogAddExp: return "log_add_exp(a, b)";
+      // The latest of equal extrema, and the latest NaN.
+      case ScanOp::Max: return "b.value >= a.value || b.value != b.value ? b : a";
+      case ScanOp::Min: return "b.value <= a.value || b.value != b.value ? b : a";
+    }
+    return {};
+  }
+  std::string identity() const {
+    switch (kernel_.op) {
+      case ScanOp::Sum: return literal_text(dtype_, int64_t{0});
+      case ScanOp::Prod: return literal_text(dtype_, int64_t{1});
+      case ScanOp::LogAddExp: return literal_text(dtype_, -HUGE_VAL);
+      case ScanOp::Max: return fmt::format("{{{}, 0}}", identity_text(ReduceOp::Max, dtype_));
+      case ScanOp::Min: return fmt::format("{{{}, 0}}", identity_text(ReduceOp::Min, dtype_));
+    }
+    return {};
+  }
+  // The element at `along_`, as what is combined.
+  std::string element() {
+    const std::string value = body_.value(kernel_.value);
+    return has_position_ ? fmt::format("{}{{{}, {}}}", type_, value, along_) : fmt::format("({}){}", type_, value);
+  }
+  void store(const std::string& value, const std::string& position) {
+    const std::string at = index(kernel_.positions[0]);
+    body_.line(fmt::format("store({} + {}, ({}){});", body_.memory(kernel_.outputs[0]), at, register_type(own_), value));
+    if (!has_position_) return;
+    const std::string to = index(kernel_.positions[1]);
+    body_.line(fmt::format("store({} + {}, (int64_t){});", body_.memory(kernel_.outputs[1]), to, position));
+  }
+
+  void alone() {
+    body_.open(fmt::format("for (Index {0} = 0; {0} < {1}; ++{0}) {{", along_, length_));
+    body_.line(fmt::format("running = combine(running, {});", element()));
+    store(has_position_ ? "running.value" : "running", "running.position");
+    body_.close();
+  }
+
+  void together() {
+    const int items = schedule::kScanItems, threads = plan_.threads;
+    const bool is_column = plan_.of_row == schedule::ScanThreads::Column;
+    const std::string place_of_item = is_column ? fmt::format("first + threadIdx.x / {} * {} + item", schedule::kScanColumns, items)
+                                                : fmt::format("first + item * {} + threadIdx.x", threads);
+    const auto each_item = [&] {
+      body_.line("UNROLLED");
+      body_.open(fmt::format("for (int item = 0; item < {}; ++item) {{", items));
+    };
+    if (!is_column) {
+      const int64_t padded = threads * items + threads;  // what a thread has begins in another bank than what its neighbour has
+      body_.line(fmt::format("__shared__ {} tile[{}];", register_type(own_), padded));
+      if (has_position_) body_.line(fmt::format("__shared__ Index positions[{}];", padded));
+    }
+    body_.open(fmt::format("for (Index first = 0; first < {}; first += {}) {{", length_, plan_.tile()));
+    body_.line(fmt::format("{} scanned[{}];", type_, items));
+    each_item();
+    body_.line(fmt::format("const Index place = {};", place_of_item));
+    body_.line(fmt::format("const Index {0} = place < {1} ? place : {1} - 1;", along_, length_));  // all read, so that loads come together
+    if (is_column) {
+      const std::string value = element();
+      body_.line(fmt::format("scanned[item] = place < {} ? {} : identity;", length_, value));
+    } else {
+      const std::string value = body_.value(kernel_.value);
+      body_.line(fmt::format("const int in_tile = item * {} + threadIdx.x;", threads));
+      body_.line(fmt::format("tile[in_tile + in_tile / {}] = {};", items, value));
+    }
+    body_.close();
+    if (!is_column) {
+      body_.line("__syncthreads();");
+      each_item();
+      body_.line(fmt::format("const Index place = first + threadIdx.x * {} + item;", items));
+      const std::string value = fmt::format("tile[threadIdx.x * {} + item]", items + 1);
+      body_.line(fmt::format("scanned[item] = place < {} ? {} : identity;", length_,
+                             has_position_ ? fmt::format("{}{{{}, place}}", type_, value) : fmt::format("({}){}", type_, value)));
+      body_.close();
+    }
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int item = 1; item < {}; ++item) scanned[item] = combine(scanned[item - 1], scanned[item]);", items));
+    body_.line(fmt::format("{} total;", type_));
+    body_.line(fmt::format("const {} before = combine(running, {}<{}>(scanned[{}], identity, total, combine));", type_,
+                           is_column ? "scan_column" : "scan_row", is_column ? threads / schedule::kScanColumns : threads, items - 1));
+    body_.line("running = combine(running, total);");
+    const std::string result = has_position_ ? "result.value" : "result";
+    each_item();
+    body_.line(fmt::format("const {} result = combine(before, scanned[item]);", type_));
+    if (is_column) {
+      body_.line(fmt::format("const Index {} = {};", along_, place_of_item));
+      body_.open(fmt::format("if (is_row && {} < {}) {{", along_, length_));
+      store(result, "result.position");
+      body_.close();
+    } else {
+      body_.line(fmt::format("tile[threadIdx.x * {} + item] = ({}){};", items + 1, register_type(own_), result));
+      if (has_position_) body_.line(fmt::format("positions[threadIdx.x * {} + item] = result.position;", items + 1));
+    }
+    body_.close();
+    body_.line("__syncthreads();");
+    if (!is_column) {
+      each_item();
+      body_.line(fmt::format("const int in_tile = item * {} + threadIdx.x, at_tile = in_tile + in_tile / {};", threads, items));
+      body_.line(fmt::format("const Index {} = first + in_tile;", along_));
+      body_.open(fmt::format("if ({} < {}) {{", along_, length_));
+      store("tile[at_tile]", "positions[at_tile]");
+      body_.close();
+      body_.close();
+      body_.line("__syncthreads();");
+    }
+    body_.close();
+  }
+
+  const schedule::ScanKernel& kernel_;
+  const schedule::ScanThreads plan_;
+  const DType own_, dtype_;
+  const bool has_position_;
+  std::string type_, along_, length_;
+};
+
+}  // namespace
+
+CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name) {
+  return ScanPrinter(program, kernel, graph, std::move(name)).run();
+}
+
+}  // namespace toroid::codegen::cuda
