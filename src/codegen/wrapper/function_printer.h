@@ -107,6 +107,7 @@ class FunctionPrinter {
     int threads;
     int64_t shared_bytes = 0;
     bool waits = true;
+    int blocks_at_once = 1;  // of a multiprocessor, at least: no more registers than that
   };
   struct OrderParameter {
     std::string type, name, value;

@@ -17,7 +17,7 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
   }
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", launch.name, shared_.suffix));
-  source.text = fmt::format("KERNEL __launch_bounds__({}) {}({}) {{\n  {};\n}}\n", launch.threads, source.name, fmt::join(declared, ", "),
+  source.text = fmt::format("KERNEL __launch_bounds__({}, {}) {}({}) {{\n  {};\n}}\n", launch.threads, launch.blocks_at_once, source.name, fmt::join(declared, ", "),
                             launch.statement);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.order = true});
@@ -72,8 +72,8 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
   }
   if (choice == schedule::kRadixSelect) {
     const bool is_aligned = function_.graph == 0 || buffer(in.buffer).kind != loop::BufferKind::Input;
-    const auto [threads, vector, held] = schedule::row_selection(dtype, rows.length, is_aligned && sym::known_divisible(in.offset, 16));
-    const std::string numbers = fmt::format("{}, {}, {}, {}", type, threads, vector, held);
+    const auto [threads, vector] = schedule::row_selection(dtype, rows.length, is_aligned && sym::known_divisible(in.offset, 16));
+    const std::string numbers = fmt::format("{}, {}, {}", type, threads, vector);
     const bool is_median = call.kernel.starts_with("library.order.median");
     const std::string chosen = is_median ? (call.integers[0].is_const(0) ? "-1" : "-2") : index(call.integers[0]);
     print_order_launch({.name = "select",
@@ -133,7 +133,7 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
     print_order_launch({"sort_by_digit",
                         fmt::format("sort_by_digit<{}, {}, {}>(from, {}, {}, values, indices, SortRows{{length, stride}}, count, {}, digit)", sorts,
                                     is_first, is_last, digit % 2 == 0 ? other : own, digit % 2 == 0 ? own : other, memory),
-                        rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(dtype)},
+                        rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(dtype), true, digits == 8 ? 1 : 2},
                        parameters);
   }
   return true;

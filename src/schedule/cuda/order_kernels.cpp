@@ -84,10 +84,10 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
 RowSort row_sort(DType dtype, int64_t length) {
   const int64_t bytes = key_bytes(dtype);
   RowSort result{power_of_two((length + 7) / 8, 32, 1024), 8, 0};
-  if (length > int64_t{8} * result.threads) result.items = 16;
+  if (result.threads == 32 || length > int64_t{8} * result.threads) result.items = power_of_two((length + result.threads - 1) / result.threads, 1, 16);
   const int64_t elements = int64_t{result.threads} * result.items, warps = result.threads / 32;
   constexpr int64_t kBesides = 4 * kDigitValues + 32 + 32 * 8 + 64;
-  result.shared_bytes = elements * (bytes + 2) + warps * kDigitValues * 2 + kBesides;
+  result.shared_bytes = elements * (bytes + 4) + warps * kDigitValues * 2 + kBesides;
   return result;
 }
 
@@ -109,14 +109,9 @@ SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole) {
 }
 
 RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
-  constexpr int kMostHeld = 8;
   const int most = static_cast<int>(std::min<int64_t>(8, 16 / size_bytes(dtype)));
-  RowSelection result{512, aligned && sym::known_divisible(length, most) ? most : 1, 0};
-  if (!length.is_const()) return result;
-  result.threads = power_of_two((length.value() + 15) / 16, 32, 512);
-  const int64_t of_all = int64_t{result.threads} * result.vector, held = (length.value() + of_all - 1) / of_all;
-  if (held <= kMostHeld) result.held = static_cast<int>(held);
-  return result;
+  const int threads = length.is_const() ? power_of_two((length.value() + 15) / 16, 32, 512) : 512;
+  return {threads, aligned && sym::known_divisible(length, most) ? most : 1};
 }
 
 void add_workspace(loop::LoopProgram& program, CallStep& step) {

@@ -42,9 +42,9 @@ struct SortWorkspace {
 // `whole`: rows are sorted whole, so the results have room for a set of keys and positions. Else there is a second one.
 SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole);
 
-// Blocks that select from a row each: the pieces of `vector` elements that its threads load stay in registers where `held` of them are a row.
+// Blocks that select from a row each, whose threads load so many elements at once.
 struct RowSelection {
-  int threads, vector, held;
+  int threads, vector;
 };
 RowSelection row_selection(DType dtype, sym::Expr length, bool aligned);
 
