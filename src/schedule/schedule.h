@@ -183,6 +183,11 @@ struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each r
   ExprId value;
   std::vector<BufferId> reads;
   std::vector<ProvenanceId> provenance;
+  // On a GPU, where elements are taken by their destinations (cuda/sorted_scatter.h): these, ascending, and which element each belongs to.
+  struct Ordered {
+    BufferId keys, elements;
+  };
+  std::optional<Ordered> ordered = {};
 };
 
 struct BindStep {  // gives `expr` the value of the integer in a buffer of one element

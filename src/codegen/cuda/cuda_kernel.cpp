@@ -33,7 +33,6 @@ class CudaPrinter : public ThreadPrinter {
   CudaKernel run(const schedule::Step& step) {
     match(
         step, [&](const schedule::Kernel& kernel) { nest(kernel); },
-        [&](const schedule::ScatterKernel& kernel) { scatter(kernel); },
         [](const auto& other) { TOROID_CHECK(false, "'{}' is no kernel", other.name); });
     finish(schedule::provenance_of(step), fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, step).threads));
     return {.source = std::move(source_), .waits = waits_, .preludes = {.special = body_.is_special}};
@@ -87,16 +86,18 @@ class CudaPrinter : public ThreadPrinter {
     for (const Stage& stage : kernel.stages) stage.inner ? row_stage(stage, row) : once_stage(stage);
   }
 
-  // A block has a tile: it reads what the tile turns with its threads along the tile's axis, and computes with them along the last axis.
+  // A block has a tile: it reads what the tile turns with its threads along the tile's axis, and computes with them along the last axis. Both in
+  // pieces of gpu_.vector elements. A row of the tile in shared memory has an odd number of banks, so that columns lie in all of them.
   void map_by_tiles(const schedule::Kernel& kernel) {
     constexpr auto kSide = static_cast<int>(schedule::kTileSide);
+    const int vector = gpu_.vector, of_row = kSide / vector, each = kSide * of_row / gpu_.threads;  // pieces of a row, and of a thread
     const sym::Expr across = *kernel.tile, along = kernel.outer.back();
-    std::vector<std::string> tiles;
     for (ExprId id : kernel.tiled_loads) {
       const loop::Buffer& buffer = program_.buffer(std::get<loop::Load>(exprs_.node(id).op).buffer);
-      const int64_t padding = std::max<int64_t>(1, 4 / size_bytes(buffer.dtype));  // a column lies in as many banks as it has elements
-      tiles.push_back(fmt::format("tile{}", tiles.size()));
-      body_.line(fmt::format("__shared__ {} {}[{}][{}];", storage_type(buffer.dtype), tiles.back(), kSide, kSide + padding));
+      const int64_t padding = std::max<int64_t>(1, 4 / size_bytes(buffer.dtype));
+      tiles_.emplace_back(id, fmt::format("tile{}", tiles_.size()));
+      body_.line(
+          fmt::format("alignas(16) __shared__ {} {}[{}][{}];", storage_type(buffer.dtype), tiles_.back().second, kSide, kSide + padding));
     }
     std::string rest = "blockIdx.x";
     for (size_t d = kernel.outer.size(); d-- > 0;) {
@@ -111,27 +112,64 @@ class CudaPrinter : public ThreadPrinter {
                              is_side ? fmt::format(" * {}", kSide) : "", next));
       rest = next;
     }
-    const auto each_row = [&](sym::Expr of_rows, std::string_view first_row, sym::Expr of_lanes, std::string_view first_lane) {
-      body_.open(fmt::format("for (int tile_row = threadIdx.x / {0}; tile_row < {0}; tile_row += {1}) {{", kSide, gpu_.threads / kSide));
-      body_.line(fmt::format("const int tile_lane = threadIdx.x % {};", kSide));
-      body_.line(fmt::format("const Index {} = {} + tile_row, {} = {} + tile_lane;", body_.name_of(of_rows), first_row,
-                             body_.name_of(of_lanes), first_lane));
-      body_.line(fmt::format("if ({} >= {} || {} >= {}) continue;", body_.name_of(of_rows), index(extent(of_rows)), body_.name_of(of_lanes),
-                             index(extent(of_lanes))));
+    const auto each_piece = [&] {
+      body_.line("UNROLLED");
+      body_.open(fmt::format("for (int piece = 0; piece < {}; ++piece) {{", each));
+      body_.line(fmt::format("const int place = piece * {} + threadIdx.x;", gpu_.threads));
     };
-    each_row(along, "first_along", across, "first_across");
-    for (size_t i = 0; i < tiles.size(); ++i) {
-      const auto& load = std::get<loop::Load>(exprs_.node(kernel.tiled_loads[i]).op);
-      const std::string at = index(load.index[0]);
-      body_.line(fmt::format("{}[tile_row][tile_lane] = {}[{}];", tiles[i], body_.memory(load.buffer), at));
+    const auto axes_at = [&](std::string_view row_of_along, std::string_view row_of_across) {
+      body_.line(fmt::format("const Index {} = first_along + {}, {} = first_across + {};", body_.name_of(along), row_of_along,
+                             body_.name_of(across), row_of_across));
+    };
+    const auto inside = [&] {
+      return fmt::format("{} < {} && {} < {}", body_.name_of(along), index(extent(along)), body_.name_of(across), index(extent(across)));
+    };
+    for (const auto& [id, tile] : tiles_) {
+      const auto& load = std::get<loop::Load>(exprs_.node(id).op);
+      const std::string_view type = storage_type(program_.buffer(load.buffer).dtype);
+      const bool is_pack = fills_packs(load.buffer, load.index[0], across);
+      body_.line(fmt::format("Pack<{}, {}> {}_pieces[{}];", type, vector, tile, each));
+      each_piece();
+      body_.line(fmt::format("const int tile_row = place / {0}, tile_lane = place % {0} * {1};", of_row, vector));
+      axes_at("tile_row", "tile_lane");
+      body_.open(fmt::format("if ({}) {{", inside()));
+      if (is_pack) {
+        const std::string at = index(load.index[0]);
+        body_.line(fmt::format("{}_pieces[piece] = load_pack<{}>({} + {});", tile, vector, body_.memory(load.buffer), at));
+      } else {
+        const std::string name = body_.name_of(across);
+        body_.line(fmt::format("const Index first = {};", name));
+        body_.line("UNROLLED");
+        body_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", vector));
+        body_.line(fmt::format("const Index {} = first + k;", name));
+        const std::string at = index(load.index[0]);
+        body_.line(fmt::format("{}_pieces[piece].v[k] = {}[{}];", tile, body_.memory(load.buffer), at));
+        body_.close();
+      }
+      body_.close();
+      body_.close();
     }
-    body_.close();
+    for (const auto& [id, tile] : tiles_) {
+      each_piece();
+      body_.line(fmt::format("store_words(&{0}[place / {1}][place % {1} * {2}], {0}_pieces[piece]);", tile, of_row, vector));
+      body_.close();
+    }
     body_.line("__syncthreads();");
     waits_ = true;
-    each_row(across, "first_across", along, "first_along");
-    for (size_t i = 0; i < tiles.size(); ++i) body_.define(kernel.tiled_loads[i], fmt::format("widen({}[tile_lane][tile_row])", tiles[i]));
+    // Neighbouring threads have some pieces of a row, 64 bytes or more, and then those of the next one.
+    const int beside = 32 / vector, rows = 32 / beside;
+    each_piece();
+    body_.line(fmt::format(
+        "const int warp = place / 32, tile_lane = (warp % {0} * {1} + place % {1}) * {2}, tile_row = warp / {0} * {3} + place / {1} % {3};",
+        of_row / beside, beside, vector, rows));
+    axes_at("tile_lane", "tile_row");
+    body_.line(fmt::format("if (!({})) continue;", inside()));
+    if (vector == 1) define_tiled("tile_lane");
     for (const Stage& stage : kernel.stages) elements_of(stage, kernel.outer, "");
     body_.close();
+  }
+  void define_tiled(std::string_view column) {
+    for (const auto& [id, tile] : tiles_) body_.define(id, fmt::format("widen({}[{}][tile_row])", tile, column));
   }
 
   void map(const schedule::Kernel& kernel, sym::Expr elements) {
@@ -216,7 +254,9 @@ class CudaPrinter : public ThreadPrinter {
       body_.line(fmt::format("const Index place = item * (Index){} + {};", step, first));
       if (row.value() < int64_t{1} * gpu_.items * step) body_.line(fmt::format("if (place >= {}) continue;", row.value()));
     } else {
-      body_.open(fmt::format("for (Index place = {}; place < {}; place += {}) {{", first, index(row), step));
+      const std::string length = index(row);
+      if (gpu_.columns && stage.statements.size() == 1) body_.line("UNROLLED_BY_16");  // for as many loads at once
+      body_.open(fmt::format("for (Index place = {}; place < {}; place += {}) {{", first, length, step));
     }
     decode(kernel_->inner, "place");
     elements_of(stage, axes, gpu_.items > 0 ? fmt::format("item * {}", gpu_.vector) : "");
@@ -262,6 +302,7 @@ class CudaPrinter : public ThreadPrinter {
     body_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", k, gpu_.vector));
     body_.line(fmt::format("const Index {} = {} + {};", name, first, k));
     for (const auto& [id, pack] : loads) body_.define(id, fmt::format("{}.get({})", pack, k));
+    define_tiled(fmt::format("tile_lane + {}", k));
     body_.stash_index = stash_place.empty() ? k : fmt::format("{} + {}", stash_place, k);
     pack_element_ = k;
     if (of_thread() > 1) body_.column = fmt::format("[{}]", k);
@@ -371,41 +412,10 @@ class CudaPrinter : public ThreadPrinter {
     body_.line(fmt::format("for (int k = 0; k < {}; ++k) acc{}[k] = {};", of_thread(), i, total));
   }
 
-  // ---- scatters
-
-  void scatter(const schedule::ScatterKernel& kernel) {
-    const schedule::ScatterThreads threads = schedule::scatter_threads(program_, kernel);
-    const sym::Expr combinations = product_of_extents(threads.parallel);
-    Contents contents{{kernel.value}, {kernel.position, combinations * threads.owners}};
-    for (sym::Expr axis : kernel.axes) contents.positions.push_back(extent(axis));
-    begin(contents, kernel.reads, {kernel.out});
-    body_.line(fmt::format("const Index thread = blockIdx.x * (Index){} + threadIdx.x;", schedule::cuda_grid_of(program_, kernel).threads));
-    body_.line(fmt::format("if (thread >= {}) return;", index(combinations * threads.owners)));
-    if (threads.owners > 1) body_.line(fmt::format("const Index own = thread % {0}, combination = thread / {0};", threads.owners));
-    decode(threads.parallel, threads.owners > 1 ? "combination" : "thread");
-    for (sym::Expr axis : threads.serial) {
-      const std::string length = index(extent(axis)), name = body_.name_of(axis);
-      body_.open(fmt::format("for (Index {0} = 0; {0} < {1}; ++{0}) {{", name, length));
-    }
-    const std::string at = index(kernel.position), to = body_.fresh("to");
-    body_.line(fmt::format("const Index {} = {};", to, at));
-    if (threads.owners > 1) body_.line(fmt::format("if (owner_of({}, {}) != own) continue;", to, threads.owners));
-    const std::string x = body_.value(kernel.value), pointer = fmt::format("{} + {}", body_.memory(kernel.out), to);
-    const DType dtype = exprs_.dtype(kernel.value);
-    std::string result = x;
-    if (kernel.mode != ScatterMode::Set) {
-      constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Min, ScalarOp::Max};
-      const std::string old = body_.fresh("old");
-      body_.line(fmt::format("const {} {} = load({});", register_type(dtype), old, pointer));
-      result = scalar_text(kOps[static_cast<size_t>(kernel.mode)], dtype, {{old, false, true}, {x, false, true}});
-    }
-    body_.line(fmt::format("store({}, {}({}));", pointer, register_type(dtype), result));
-    for (size_t i = 0; i < threads.serial.size(); ++i) body_.close();
-  }
-
   schedule::GpuLoops gpu_;
   const schedule::Kernel* kernel_ = nullptr;  // of a nest
   std::string pack_element_;
+  std::vector<std::pair<ExprId, std::string>> tiles_;  // of loads, in shared memory
   bool waits_ = false;
 };
 
@@ -414,6 +424,7 @@ class CudaPrinter : public ThreadPrinter {
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
   if (const auto* product = std::get_if<schedule::CallStep>(&step)) return print_product(program, *product, graph, std::move(name));
   if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name));
+  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step)) return print_scatter(program, *scatter, graph, std::move(name));
   return CudaPrinter(program, graph, std::move(name)).run(step);
 }
 

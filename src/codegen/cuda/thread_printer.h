@@ -15,7 +15,9 @@ sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
 
 // Products and convolutions on tensor cores (product_kernel.cpp).
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
+// cuda_scan.cpp, cuda_scatter.cpp
 CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name);
+CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name);
 
 class ThreadPrinter : public KernelPrinter {
  public:

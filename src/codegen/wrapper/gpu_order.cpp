@@ -17,13 +17,15 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
   }
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("{}_kernel{}", launch.name, shared_.suffix));
-  source.text = fmt::format("KERNEL __launch_bounds__({}, {}) {}({}) {{\n  {};\n}}\n", launch.threads, launch.blocks_at_once, source.name, fmt::join(declared, ", "),
-                            launch.statement);
+  source.text = fmt::format("KERNEL __launch_bounds__({}, {}) {}({}) {{\n  {};\n}}\n", launch.threads, launch.blocks_at_once, source.name,
+                            fmt::join(declared, ", "), launch.statement);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.order = true});
   auto block = body_.block("{");
-  for (const OrderParameter& each : parameters) body_.write(fmt::format("{0} const {1}_v0 = ({0})({2});", each.type, each.name, each.value));  // no buffer is called so
-  write_gpu_launch({name, types, std::move(passed), {}, launch.blocks, launch.threads, static_cast<int>(launch.shared_bytes), 0, launch.waits});
+  for (const OrderParameter& each : parameters)
+    body_.write(fmt::format("{0} const {1}_v0 = ({0})({2});", each.type, each.name, each.value));  // no buffer is called so
+  write_gpu_launch(
+      {name, types, std::move(passed), {}, launch.blocks, launch.threads, static_cast<int>(launch.shared_bytes), 0, launch.waits});
 }
 
 bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::string_view choice) {
@@ -76,20 +78,22 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
     const std::string numbers = fmt::format("{}, {}, {}", type, threads, vector);
     const bool is_median = call.kernel.starts_with("library.order.median");
     const std::string chosen = is_median ? (call.integers[0].is_const(0) ? "-1" : "-2") : index(call.integers[0]);
-    print_order_launch({.name = "select",
-                        .statement = is_topk ? fmt::format("select_first<{}, {}>(from, values, indices, length, chosen)", numbers, is_descending)
-                                             : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
-                        .blocks = rows.count,
-                        .threads = threads},
-                       results({from, length, {"int64_t", "chosen", chosen}}));
+    print_order_launch(
+        {.name = "select",
+         .statement = is_topk ? fmt::format("select_first<{}, {}>(from, values, indices, length, chosen)", numbers, is_descending)
+                              : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
+         .blocks = rows.count,
+         .threads = threads},
+        results({from, length, {"int64_t", "chosen", chosen}}));
     return true;
   }
   const std::vector<OrderParameter> sizes = {
       from, length, {"int64_t", "stride", index(rows.stride)}, {"int64_t", "count", index(is_topk ? call.integers[0] : rows.length)}};
   if (choice == schedule::kSortRows) {
     const schedule::RowSort sort = schedule::row_sort(dtype, rows.length.value());
-    print_order_launch({"sort_rows", fmt::format("sort_row<{}, {}, {}, {}>(from, values, indices, SortRows{{length, stride}}, count)", type,
-                                                 sort.threads, sort.items, is_descending),
+    print_order_launch({"sort_rows",
+                        fmt::format("sort_row<{}, {}, {}, {}>(from, values, indices, SortRows{{length, stride}}, count)", type,
+                                    sort.threads, sort.items, is_descending),
                         rows.count, sort.threads, sort.shared_bytes},
                        results(sizes));
     return true;
@@ -109,12 +113,16 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
     list.push_back({"int64_t", "tiles", index(tiles)});
     return list;
   };
-  print_order_launch({.name = "clear_words", .statement = "clear_words((uint32_t*)memory, words)", .blocks = sym::ceil_div(workspace.cleared, 1024),
-                      .threads = 256, .waits = false},
+  print_order_launch({.name = "clear_words",
+                      .statement = "clear_words((uint32_t*)memory, words)",
+                      .blocks = sym::ceil_div(workspace.cleared, 1024),
+                      .threads = 256,
+                      .waits = false},
                      {words, {"int64_t", "words", index(workspace.cleared)}});
-  print_order_launch({"count_digits", fmt::format("count_digits<{}>(from, SortRows{{length, stride}}, {}, {})", sorts, memory, schedule::kCountedTiles),
-                      rows.count * sym::ceil_div(tiles, schedule::kCountedTiles), schedule::kSortThreads},
-                     with_memory({from, length, sizes[2]}));
+  print_order_launch(
+      {"count_digits", fmt::format("count_digits<{}>(from, SortRows{{length, stride}}, {}, {})", sorts, memory, schedule::kCountedTiles),
+       rows.count * sym::ceil_div(tiles, schedule::kCountedTiles), schedule::kSortThreads},
+      with_memory({from, length, sizes[2]}));
   print_order_launch({"begin_digits", "begin_digits((uint32_t*)memory)", rows.count * digits, 256}, {words});
   for (int digit = 0; digit < digits; ++digit) {
     const bool is_first = digit == 0, is_last = digit + 1 == digits;
@@ -122,7 +130,7 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
       return fmt::format("SortPairs<{0}>{{({0}*)({1}), (uint32_t*)(({0}*)({1}) + elements)}}", key, place);
     };
     const std::string own = pairs_at("memory + keys");
-    const std::string other = !is_sort       ? pairs_at("memory + keys + pairs")
+    const std::string other = !is_sort      ? pairs_at("memory + keys + pairs")
                               : digits == 8 ? std::string("SortPairs<uint64_t>{(uint64_t*)values, (uint32_t*)indices}")
                                             : pairs_at("indices");
     std::vector<OrderParameter> parameters = with_memory(results(sizes));
@@ -130,11 +138,12 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
     parameters.push_back({"int64_t", "pairs", index(workspace.pairs)});
     parameters.push_back({"int64_t", "elements", index(elements)});
     parameters.push_back({"int32_t", "digit", std::to_string(digit)});
-    print_order_launch({"sort_by_digit",
-                        fmt::format("sort_by_digit<{}, {}, {}>(from, {}, {}, values, indices, SortRows{{length, stride}}, count, {}, digit)", sorts,
-                                    is_first, is_last, digit % 2 == 0 ? other : own, digit % 2 == 0 ? own : other, memory),
-                        rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(dtype), true, digits == 8 ? 1 : 2},
-                       parameters);
+    print_order_launch(
+        {"sort_by_digit",
+         fmt::format("sort_by_digit<{}, {}, {}>(from, {}, {}, values, indices, SortRows{{length, stride}}, count, {}, digit)", sorts,
+                     is_first, is_last, digit % 2 == 0 ? other : own, digit % 2 == 0 ? own : other, memory),
+         rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(dtype), true, digits == 8 ? 1 : 2},
+        parameters);
   }
   return true;
 }

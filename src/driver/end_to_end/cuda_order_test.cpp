@@ -53,6 +53,21 @@ graph(x: f32[3, 1030], p: f32[4, 65], n: i64[2, 300]) {
   b: i64[2], r: i64[2] = aten::kthvalue(n, 299)
   return k, at, m, to, o, of, a, q, b, r
 })"},
+    {"scatters_by_destination",
+     R"(
+sym s0 in [1, 3000]
+graph(a: f32[3, 5], i0: i64[s0], v: f32[s0, 5], h: bf16[3, 4], w: bf16[s0, 4], i1: i64[1200, 2], n: i64[3, 2], m: i64[1200, 2]) {
+  s: f32[3, 5] = aten::index_add(a, 0, i0, v)
+  b: bf16[3, 4] = aten::index_add(h, 0, i0, w)
+  c: i64[3, 2] = aten::scatter_add(n, 0, i1, m)
+  return s, b, c
+})",
+     {{{"s0", 1}}, {{"s0", 3000}}}},
+    {"gradients_of_an_embedding", R"(
+graph(g: f32[900, 24], i: i64[900]) {
+  e: f32[50, 24] = aten::embedding_dense_backward(g, i, 50, -1, False)
+  return e
+})"},
     {"searches_and_positions", R"(
 graph(x: f32[2, 90], p: f32[2, 40], b: bool[9000]) {
   s: f32[2, 90], at: i64[2, 90] = aten::sort(x, 1)

@@ -46,7 +46,7 @@ bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::E
   return false;
 }
 
-ScanThreads scan_threads(const loop::LoopProgram& program, const ScanKernel& kernel) {
+ScanThreads scan_threads(const ScanKernel& kernel) {
   constexpr int64_t kShortRow = 16, kManyRows = 1 << 17;
   constexpr int kMostNeighbours = 512, kMostInColumn = 32;
   ScanThreads result{ScanThreads::One, kScanThreads, kernel.outer};
@@ -104,14 +104,15 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         if (kernel.inner.empty()) return {sym::ceil_div(sym::floor_div(rows, gpu.vector), gpu.threads), gpu.threads};
         return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
       },
-      [&](const ScanKernel& kernel) -> CudaGrid {
-        const ScanThreads scan = scan_threads(program, kernel);
+      [](const ScanKernel& kernel) -> CudaGrid {
+        const ScanThreads scan = scan_threads(kernel);
         const int rows = scan.of_row == ScanThreads::One ? scan.threads : scan.of_row == ScanThreads::Column ? kScanColumns : 1;
         return {sym::ceil_div(product_of_extents(kernel.outer), rows), scan.threads};
       },
       [&](const ScatterKernel& kernel) -> CudaGrid {
         const ScatterThreads threads = scatter_threads(program, kernel);
-        return {sym::ceil_div(product_of_extents(threads.parallel) * threads.owners, kScatterThreads), kScatterThreads};
+        const sym::Expr of_combination = kernel.ordered ? product_of_extents(threads.serial) : sym::Expr(threads.owners);
+        return {sym::ceil_div(product_of_extents(threads.parallel) * of_combination, kScatterThreads), kScatterThreads};
       },
       [&](const CallStep& call) -> CudaGrid {
         TOROID_CHECK(call.gpu.has_value(), "'{}' is the library's", call.name);

@@ -30,7 +30,7 @@ struct ScanThreads {
   std::vector<sym::Expr> outer;  // ScanKernel::outer; last the axis that neighbours have
   int tile() const { return of_row == One ? 1 : of_row == Column ? threads / kScanColumns * kScanItems : threads * kScanItems; }
 };
-ScanThreads scan_threads(const loop::LoopProgram& program, const ScanKernel& kernel);
+ScanThreads scan_threads(const ScanKernel& kernel);
 
 // Of a scatter. Elements that can have one destination belong to one thread, which takes them in their order: the result is the same in
 // every call.

@@ -16,6 +16,7 @@
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
 #include "support/match.h"
@@ -207,8 +208,19 @@ class CudaPlanner final : public Planner {
   }
 
   // Attention; orders; products that are quicker by a kernel of the program's own, and all that have an epilogue; convolutions.
-  ChainDecisions finish(Schedule& schedule, bool /*fuse*/, Forms /*forms*/) const override {
+  ChainDecisions finish(Schedule& schedule, bool fuse, Forms /*forms*/) const override {
     loop::LoopProgram& program = *schedule.loops;
+    std::vector<Step> steps;
+    for (Step& step : schedule.steps) {
+      if (auto* scatter = std::get_if<ScatterKernel>(&step)) {
+        if (std::optional<SortedScatter> sorted = sort_destinations(program, *scatter)) {
+          append(program, steps, std::move(sorted->keys), fuse);
+          steps.emplace_back(std::move(sorted->sort));
+        }
+      }
+      steps.push_back(std::move(step));
+    }
+    schedule.steps = std::move(steps);
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
         auto* call = std::get_if<CallStep>(&step);
@@ -292,7 +304,8 @@ class CudaPlanner final : public Planner {
       put_best_last(list, kernel.outer);
       put_stores_last(list, kernel);
       choose_tile(program, kernel);
-      gpu.vector = kernel.tile ? 1 : vector_along(program, kernel, kernel.outer.back());
+      gpu.vector = vector_along(program, kernel, kernel.outer.back());
+      if (kernel.tile) gpu.vector = std::min(gpu.vector, vector_along(program, kernel, *kernel.tile));
       while (gpu.vector > 1 && work_hint(kernel) / gpu.vector < kEnoughThreads) gpu.vector /= 2;
     }
     kernel.gpu = gpu;

@@ -5,7 +5,7 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostSelected = 1024;          // SharedSelection::kRoom
+constexpr int64_t kMostSelected = 1024;            // SharedSelection::kRoom
 constexpr int64_t kLongestRow = int64_t{1} << 29;  // counts have 30 bits
 
 int64_t key_bytes(DType dtype) { return std::max<int64_t>(size_bytes(dtype), 4); }
@@ -37,9 +37,10 @@ OrderedRows rows_of(const loop::Call& call) {
   return rows_along(sizes, sort == nullptr ? sizes.size() - 1 : static_cast<size_t>(sort->dim));
 }
 
-std::string_view sort_choice(DType dtype, sym::Expr length) {
-  const int64_t longest = key_bytes(dtype) == 8 ? 8192 : 16384;
-  return length.is_const() && length.value() <= longest ? kSortRows : kRadixSort;
+std::string_view sort_choice(DType dtype, const OrderedRows& rows) {
+  constexpr int64_t kFewRows = 16, kShortRow = 4096;  // few rows leave most multiprocessors idle
+  const int64_t longest = sym::evaluate_hint(rows.count) <= kFewRows ? kShortRow : key_bytes(dtype) == 8 ? 8192 : 16384;
+  return rows.length.is_const() && rows.length.value() <= longest ? kSortRows : kRadixSort;
 }
 
 int power_of_two(int64_t least, int64_t from, int64_t to) {
@@ -68,7 +69,7 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
   if (from.sizes.empty() || !has_order(dtype)) return "";
   const OrderedRows rows = rows_of(step.call);
   if (!sym::known_le(rows.length, kLongestRow)) return "";
-  if (library == nullptr) return sort_choice(dtype, rows.length);
+  if (library == nullptr) return sort_choice(dtype, rows);
   if (library->name == "order.search") return kBinarySearch;
   if (library->name == "order.positions") return kCompaction;
   if (!sym::known_lt(0, rows.length)) return "";
@@ -78,13 +79,14 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
   // Beyond the row the runtime has its words for it.
   if (library->name == "order.kth") return sym::known_lt(*place, rows.length) ? kRadixSelect : "";
   if (library->name != "order.topk" || !sym::known_le(*place, rows.length)) return "";
-  return sym::known_le(*place, kMostSelected) ? kRadixSelect : sort_choice(dtype, rows.length);
+  return sym::known_le(*place, kMostSelected) ? kRadixSelect : sort_choice(dtype, rows);
 }
 
 RowSort row_sort(DType dtype, int64_t length) {
   const int64_t bytes = key_bytes(dtype);
   RowSort result{power_of_two((length + 7) / 8, 32, 1024), 8, 0};
-  if (result.threads == 32 || length > int64_t{8} * result.threads) result.items = power_of_two((length + result.threads - 1) / result.threads, 1, 16);
+  if (result.threads == 32 || length > int64_t{8} * result.threads)
+    result.items = power_of_two((length + result.threads - 1) / result.threads, 1, 16);
   const int64_t elements = int64_t{result.threads} * result.items, warps = result.threads / 32;
   constexpr int64_t kBesides = 4 * kDigitValues + 32 + 32 * 8 + 64;
   result.shared_bytes = elements * (bytes + 4) + warps * kDigitValues * 2 + kBesides;
@@ -110,7 +112,7 @@ SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole) {
 
 RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
   const int most = static_cast<int>(std::min<int64_t>(8, 16 / size_bytes(dtype)));
-  const int threads = length.is_const() ? power_of_two((length.value() + 15) / 16, 32, 512) : 512;
+  const int threads = length.is_const() ? power_of_two((length.value() + 15) / 16, 32, 256) : 256;
   return {threads, aligned && sym::known_divisible(length, most) ? most : 1};
 }
 
@@ -122,7 +124,8 @@ void add_workspace(loop::LoopProgram& program, CallStep& step) {
   if (step.choice == kCompaction) words = sym::ceil_div(rows.length, kTileOfBools) + 1;
   if (words.is_const() && words.value() == 0) return;
   loop::Buffer workspace{.name = step.name + "_workspace", .dtype = DType::I32, .sizes = {words}, .strides = {1}};
-  workspace.kind = program.buffer(step.outputs[0]).kind == loop::BufferKind::Prepared ? loop::BufferKind::Prepared : loop::BufferKind::Temporary;
+  workspace.kind =
+      program.buffer(step.outputs[0]).kind == loop::BufferKind::Prepared ? loop::BufferKind::Prepared : loop::BufferKind::Temporary;
   step.outputs.push_back(program.add_buffer(std::move(workspace)));
 }
 

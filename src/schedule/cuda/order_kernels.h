@@ -13,8 +13,8 @@
 namespace toroid::schedule {
 
 // CallStep::choice; without one the runtime computes the call, on the host.
-inline constexpr std::string_view kSortRows = "sort-rows", kRadixSort = "radix-sort", kRadixSelect = "radix-select", kBinarySearch = "binary-search",
-                                  kCompaction = "compaction";
+inline constexpr std::string_view kSortRows = "sort-rows", kRadixSort = "radix-sort", kRadixSelect = "radix-select",
+                                  kBinarySearch = "binary-search", kCompaction = "compaction";
 
 std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step);
 

@@ -282,6 +282,13 @@ class ScheduleReader : private loop::LoopTextReader {
       split.index = expr("");
       made.split = split;
     }
+    if (cursor_.accept_word("ordered")) {
+      cursor_.expect_word("by");
+      const size_t place = cursor_.place();
+      const std::vector<BufferId> lists = buffers();
+      if (lists.size() != 2) cursor_.fail_at(place, "a scatter is ordered by destinations and elements");
+      made.ordered = ScatterKernel::Ordered{lists[0], lists[1]};
+    }
     cursor_.expect_word("store");
     made.out = buffer();
     made.position = bracketed();

@@ -9,6 +9,7 @@
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
 
@@ -292,6 +293,11 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
           to_string(program.exprs.dtype(step.value)), to_string(out.dtype));
   verify_reads(program, loaded(program, step.value, positions), step.reads);
   require(contains(step.reads, step.base), "a scatter does not read its base");
+  if (!step.ordered) return;
+  require(contains(step.reads, step.ordered->keys) && contains(step.reads, step.ordered->elements), "a scatter does not read its order");
+  require(is_integral(program.buffer(step.ordered->keys).dtype) && program.buffer(step.ordered->elements).dtype == DType::I64,
+          "a scatter is ordered by integers");
+  require(destination_of(program, step).has_value(), "a scatter whose destinations are no sum has an order");
 }
 
 }  // namespace

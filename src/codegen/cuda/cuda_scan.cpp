@@ -17,7 +17,7 @@ class ScanPrinter : public ThreadPrinter {
   ScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name)
       : ThreadPrinter(program, graph, std::move(name)),
         kernel_(kernel),
-        plan_(schedule::scan_threads(program, kernel)),
+        plan_(schedule::scan_threads(kernel)),
         own_(exprs_.dtype(kernel.value)),
         // A running sum of floats is one chain of roundings, as long as the row: it is kept in double, as PyTorch keeps it.
         dtype_(is_floating(own_) && kernel.op != ScanOp::Max && kernel.op != ScanOp::Min ? DType::F64 : own_),
@@ -43,14 +43,17 @@ class ScanPrinter : public ThreadPrinter {
       case schedule::ScanThreads::Column:
         body_.line(fmt::format("const Index own_row = blockIdx.x * (Index){0} + threadIdx.x % {0};", schedule::kScanColumns));
         body_.line(fmt::format("const bool is_row = own_row < {0};", rows));
-        body_.line(fmt::format("const Index row = is_row ? own_row : {} - 1;", print_factor(exprs_, names_, product_of_extents(plan_.outer))));
+        body_.line(
+            fmt::format("const Index row = is_row ? own_row : {} - 1;", print_factor(exprs_, names_, product_of_extents(plan_.outer))));
         break;
     }
     decode(plan_.outer, "row");
     body_.line(fmt::format("{} running = identity;", type_));
     plan_.of_row == schedule::ScanThreads::One ? alone() : together();
     finish(kernel_.provenance, fmt::format("__launch_bounds__({})", plan_.threads));
-    return {.source = std::move(source_), .waits = plan_.of_row != schedule::ScanThreads::One, .preludes = {.special = body_.is_special, .scans = true}};
+    return {.source = std::move(source_),
+            .waits = plan_.of_row != schedule::ScanThreads::One,
+            .preludes = {.special = body_.is_special, .scans = true}};
   }
 
  private:

@@ -1,0 +1,76 @@
+#include "schedule/cuda/order_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/cuda/sorted_scatter.h"
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+Scheduled on_a_gpu(std::string_view text) { return scheduled(text, cuda_planner(TensorCores::None)); }
+
+// Of the one call, as the planner of CUDA says it; with " +" where it has memory of its own.
+std::string order_of(std::string_view input, std::string_view line, std::string_view results) {
+  const Scheduled made = on_a_gpu(fmt::format("sym s0 in [1, 90000]\ngraph({}) {{\n  {}\n  return {}\n}}", input, line, results));
+  for (const Step& step : made.schedule.steps) {
+    const auto* call = std::get_if<CallStep>(&step);
+    if (call != nullptr) return call->choice + (results_of(*call).size() < call->outputs.size() ? " +" : "");
+  }
+  return "no call";
+}
+
+std::string sort_of(std::string_view type) {
+  return order_of(fmt::format("x: {}", type), fmt::format("v: {0}, i: i64{1} = aten::sort(x, -1)", type, type.substr(type.find('['))),
+                   "v, i");
+}
+TEST(OrderKernels, SortRowsInSharedMemoryWhereTheyFit) {
+  EXPECT_EQ(sort_of("f32[64, 16384]"), "sort-rows");
+  EXPECT_EQ(sort_of("f32[64, 16385]"), "radix-sort +");
+  EXPECT_EQ(sort_of("i64[64, 8192]"), "sort-rows");
+  EXPECT_EQ(sort_of("i64[64, 8193]"), "radix-sort +");
+  EXPECT_EQ(sort_of("bf16[2, 16384]"), "radix-sort +") << "two blocks leave the others idle";
+  EXPECT_EQ(sort_of("u8[64, s0]"), "radix-sort +");
+}
+TEST(OrderKernels, HaveSharedMemoryForEveryRow) {
+  for (const DType dtype : {DType::U8, DType::F32, DType::F64}) {
+    for (int64_t length = 1; length <= (dtype == DType::F64 ? 8192 : 16384); length += 37) {
+      const RowSort sort = row_sort(dtype, length);
+      EXPECT_GE(int64_t{sort.threads} * sort.items, length);
+      EXPECT_LE(sort.shared_bytes, 227 << 10);
+    }
+    EXPECT_LE(shared_bytes_of_radix_sort(dtype), 227 << 10);
+  }
+}
+
+std::string topk_of(std::string_view type, std::string_view k, std::string_view results) {
+  return order_of(fmt::format("x: {}", type),
+                   fmt::format("v: {0}[{2}], i: i64[{2}] = aten::topk(x, {1})", type.substr(0, type.find('[')), k, results), "v, i");
+}
+TEST(OrderKernels, SelectUpToAThousandElements) {
+  EXPECT_EQ(topk_of("f32[64, 20000]", "1024", "64, 1024"), "radix-select");
+  EXPECT_EQ(topk_of("f32[64, 16000]", "1025", "64, 1025"), "sort-rows");
+  EXPECT_EQ(topk_of("f32[64, 20000]", "1025", "64, 1025"), "radix-sort +");
+  EXPECT_EQ(topk_of("bf16[s0]", "8", "8"), "") << "the runtime says what a shorter row lacks";
+}
+
+constexpr std::string_view kIndexAdd = R"(graph(a: f32[3, 5], i: i64[{0}], v: f32[{0}, 5]) {{
+  s: f32[3, 5] = aten::index_add(a, 0, i, v)
+  return s
+}})";
+TEST(SortedScatters, AreOfManyElements) {
+  EXPECT_EQ(kinds_of_steps(on_a_gpu(fmt::format(kIndexAdd, 511)).schedule), "scatter");
+  EXPECT_EQ(kinds_of_steps(on_a_gpu(fmt::format(kIndexAdd, 512)).schedule), "kernel call scatter");
+}
+TEST(SortedScatters, SortWhatTheirElementsTell) {
+  const Scheduled made = on_a_gpu(fmt::format(kIndexAdd, 600));
+  const auto& scatter = std::get<ScatterKernel>(made.schedule.steps.back());
+  const std::optional<Destination> destination = destination_of(*made.schedule.loops, scatter);
+  ASSERT_TRUE(destination.has_value());
+  EXPECT_EQ(destination->within, scatter.axes[1]);
+  EXPECT_EQ(destination->key + destination->within, scatter.position);
+}
+
+}  // namespace
+}  // namespace toroid::schedule
