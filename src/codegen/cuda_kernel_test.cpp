@@ -131,7 +131,7 @@ graph(q: bf16[2, 4, 300, 64], k: bf16[2, 2, 500, 64], v: bf16[2, 2, 500, 64]) {
   const auto has = [&](std::string_view text) { return wrapper.find(text) != std::string::npos; };
   EXPECT_TRUE(
       has("const int64_t sizes[] = {2, 4, 2, 300, 500, 76800, 19200, 64, 1, 64000, 32000, 64, 1, 64000, 32000, 64, 1, 0, 0, 0, 0, "
-          "76800, 64, 256, 1};"))
+          "76800, 19200, 64, 1};"))
       << wrapper;
   EXPECT_TRUE(has("{t_k, 7, {64, 500, 2, 2}, {1, 64, 32000, 64000}, {64, 128, 1, 1}}")) << wrapper;
   EXPECT_TRUE(has("launch(runtime, \"attention_kernel\", 24, 384, passed, 0, 99456, 1, maps, 3)")) << wrapper;

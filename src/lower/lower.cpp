@@ -775,7 +775,9 @@ class Lowering {
     lower_call(node, false);
     const ValueId id = node.outputs[0];
     const std::vector<sym::Expr>& s = sizes(id);
-    if ((dtype(id) != DType::F32 && !is_reduced_float(dtype(id))) || s.size() != 4) return;
+    const bool is_result =
+        uses_[static_cast<size_t>(id)] == 1 && std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+    if ((dtype(id) != DType::F32 && !is_reduced_float(dtype(id))) || s.size() != 4 || is_result) return;
     loops_->buffer(*lowered(id).buffer).strides = {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1};
   }
 

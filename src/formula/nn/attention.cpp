@@ -48,22 +48,33 @@ Tensor additive(Tensor mask, DType dtype) {
   return b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -std::numeric_limits<double>::infinity()));
 }
 
-// What x repeats, where it is [B, H, S, E] made of [B, K, S, E] by giving each head to as many others: [B, K, 1, S, E] expanded and
-// reshaped.
-Tensor before_repeat(Tensor x) {
+// What x repeats, where it has its heads in this dim and is made of fewer by giving each to as many others: [B, K, 1, S, E] expanded and
+// reshaped; or, before heads and rows change places, [B, S, K, 1, E].
+Tensor before_repeat(Tensor x, size_t heads = 1) {
   Builder& b = x.builder();
   const Graph& graph = b.graph();
-  const Node& reshaped = graph.producer(x.id());
-  if (!std::holds_alternative<Reshape>(reshaped.op)) return {};
-  const Node& expanded = graph.producer(reshaped.inputs[0]);
+  const Node& last = graph.producer(x.id());
+  const auto* permuted = std::get_if<Permute>(&last.op);
+  if (heads == 1 && permuted != nullptr && permuted->dims == std::vector<int>{0, 2, 1, 3}) {
+    const Tensor before = before_repeat(b.wrap(last.inputs[0]), 2);
+    return before.defined() ? b.permute(before, {0, 2, 1, 3}) : before;
+  }
+  if (!std::holds_alternative<Reshape>(last.op)) return {};
+  const Node& expanded = graph.producer(last.inputs[0]);
   if (!std::holds_alternative<Expand>(expanded.op)) return {};
   const Sizes &from = graph.type(expanded.inputs[0]).sizes, &to = graph.type(expanded.outputs[0]).sizes;
-  if (x.rank() != 4 || from.size() != 5 || to.size() != 5 || !from[2].is_const(1)) return {};
-  for (size_t d : {0u, 1u, 3u, 4u}) {
+  if (x.rank() != 4 || from.size() != 5 || to.size() != 5 || !from[heads + 1].is_const(1)) return {};
+  Sizes own, repeated;
+  for (size_t d = 0; d < 5; ++d) {
+    if (d == heads + 1) continue;
     if (!sym::known_eq(from[d], to[d])) return {};
+    own.push_back(from[d]);
+    repeated.push_back(d == heads ? to[d] * to[d + 1] : to[d]);
   }
-  if (!sym::known_eq(x.size(0), to[0]) || !sym::known_eq(x.size(1), to[1] * to[2]) || !sym::known_eq(x.size(2), to[3])) return {};
-  return b.reshape(b.wrap(expanded.inputs[0]), {from[0], from[1], from[3], from[4]});
+  for (size_t d = 0; d < 4; ++d) {
+    if (!sym::known_eq(x.size(static_cast<int>(d)), repeated[d])) return {};
+  }
+  return b.reshape(b.wrap(expanded.inputs[0]), own);
 }
 
 }  // namespace

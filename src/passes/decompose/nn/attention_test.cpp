@@ -59,6 +59,20 @@ TEST(Attention, NorAreThoseThatTheModelRepeats) {
   EXPECT_EQ(repeated.keys, (Sizes{2, 2, 7, 16}));
 }
 
+TEST(Attention, NorAreThoseThatItRepeatsBeforeHeadsAndRowsChangePlaces) {
+  const Decomposed repeated = decomposed_attention(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 7, 2, 16], v: f32[2, 7, 2, 16]) {
+  k1: f32[2, 7, 8, 16] = aten::repeat_interleave.self_int(k, 4, 2)
+  k2: f32[2, 8, 7, 16] = aten::transpose.int(k1, 1, 2)
+  v1: f32[2, 7, 8, 16] = aten::repeat_interleave.self_int(v, 4, 2)
+  v2: f32[2, 8, 7, 16] = aten::transpose.int(v1, 1, 2)
+  y: f32[2, 8, 5, 16] = aten::scaled_dot_product_attention(q, k2, v2)
+  return y
+})");
+  EXPECT_EQ(repeated.expands, 0);
+  EXPECT_EQ(repeated.keys, (Sizes{2, 2, 7, 16}));
+}
+
 // Heads in turn are not what heads that follow each other share.
 TEST(Attention, OtherRepetitionsAreMade) {
   const Decomposed other = with_repeated_heads(1);
