@@ -15,12 +15,15 @@ extern "C" {
 #endif
 
 /* A tensor of four dims that a kernel reads by TMA, the contiguous one first. Sizes and strides in elements; a box is what one load brings,
- * in rows of 128 bytes that are swizzled; what lies outside of the tensor is zero. */
+ * in rows of 128 bytes that are swizzled; what lies outside of the tensor is zero. Of images of channels, columns, rows (im2col), where `steps`
+ * are more than 0, a box is so many channels of so many pixels, one after the other: those that lie `lower` from the first column and row on,
+ * to `upper` from the last, in steps. */
 typedef struct ToroidTensorMap {
   const void* data; /* at a multiple of 16 bytes, and so are the strides but the first, which is 1 */
   int32_t dtype;    /* 16-bit floats */
   int64_t sizes[4], strides[4];
   int32_t box[4];
+  int32_t lower[2], upper[2], steps[2]; /* along columns and rows */
 } ToroidTensorMap;
 
 /* A kernel, by its name in the binaries; a pointer to each argument. */

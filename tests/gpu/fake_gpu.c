@@ -213,6 +213,12 @@ Result cuTensorMapEncodeTiled(void* map, int dtype, unsigned rank, void* data, c
   memset(map, 0, 128);
   return block_of((unsigned long long)(uintptr_t)data) != NULL ? 0 : 1;
 }
+Result cuTensorMapEncodeIm2col(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides, const int* lower,
+                               const int* upper, unsigned channels, unsigned pixels, const unsigned* steps, int interleave, int swizzle,
+                               int promotion, int outside) {
+  (void)lower, (void)upper, (void)channels, (void)pixels;
+  return cuTensorMapEncodeTiled(map, dtype, rank, data, sizes, strides, NULL, steps, interleave, swizzle, promotion, outside);
+}
 Result cuModuleUnload(void* module) { return (void)module, 0; }
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
   for (char* each = (char*)module + sizeof kMagic; *each != '\0'; each += strlen(each) + 1, each += strlen(each) + 1) {

@@ -41,6 +41,12 @@ const std::string_view kEmulatedCopies =
 const std::string_view kConvolution =
 #include "codegen/cuda/prelude/convolution.inc"
 ;
+const std::string_view kHopperConvolution =
+#include "codegen/cuda/prelude/hopper_convolution.inc"
+;
+const std::string_view kEmulatedConvolution =
+#include "codegen/cuda/prelude/emulated_convolution.inc"
+;
 const std::string_view kAttention =
 #include "codegen/cuda/prelude/warp_mma.inc"
 #include "codegen/cuda/prelude/attention.inc"
@@ -63,7 +69,10 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products) text += std::string(kProducts) + std::string(emulated ? kEmulatedProducts : kHopperProducts);
-  if (preludes.convolutions) text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
+  if (preludes.convolutions) {
+    text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
+    text += emulated ? kEmulatedConvolution : kHopperConvolution;
+  }
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
   if (preludes.order) text += kOrder;

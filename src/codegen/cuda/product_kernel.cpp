@@ -58,28 +58,43 @@ class ProductPrinter : public ThreadPrinter {
             .tensor_maps = {maps.begin(), maps.end()}};
   }
 
-  // The rows are pixels, the columns filters.
   CudaKernel run_convolution(const schedule::CallStep& step) {
     const schedule::ConvolutionAttempt attempt = schedule::as_convolution_of_tiles(program_, step.call, step.outputs);
     TOROID_CHECK(attempt.shape.has_value(), "'{}': {}", step.name, attempt.reason);
     const schedule::ConvolutionShape& it = *attempt.shape;
     const schedule::GpuTiles& tiles = *step.gpu;
-    shape_ = {.rows = it.rows(), .columns = it.k, .depth = it.depth()};
+    const bool pixels_across = schedule::has_pixels_across(program_, step);
+    if (pixels_across)
+      shape_ = {.rows = it.k, .columns = it.p * it.q, .depth = it.depth(), .batches = it.n};
+    else
+      shape_ = {.rows = it.rows(), .columns = it.k, .depth = it.depth()};
     const std::vector<sym::Expr> counts = {it.n, it.h,        it.w,        it.c,         it.k,         it.r,          it.s,         it.p,
                                            it.q, it.stride_h, it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w};
     const std::vector<sym::Expr> strides = {it.image_stride, it.row_stride, it.pixel_stride};
     std::vector<sym::Expr> all = counts;
     all.insert(all.end(), strides.begin(), strides.end());
     all.push_back(it.image_offset);
-    take(step, {it.image, it.filters}, all);
-    const std::string sizes = body_.fresh("sizes");
+    const std::string image = body_.fresh("image"), filters = body_.fresh("filters"), sizes = body_.fresh("sizes");
+    if (tiles.ping_pong) tensor_maps_ = {image, filters};
+    take(step, tiles.ping_pong ? std::vector<BufferId>{} : std::vector<BufferId>{it.image, it.filters}, all);
     std::string list;
     for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
     for (sym::Expr stride : strides) list += ", " + print_factor(exprs_, names_, stride);
     body_.line(fmt::format("const ConvolutionSizes {} = {{{}}};", sizes, list));
+    const std::string_view type = storage_type(program_.buffer(it.image).dtype);
+    if (tiles.ping_pong) {
+      sums_to(fmt::format("convolve_by_tma<ProductTiles<{}, {}, {}, {}, 1, true, false, true>, {}>({}, {}, {}", type, tiles.rows,
+                          tiles.columns, tiles.stages, pixels_across, image, filters, sizes),
+              step);
+      finish(step.provenance, fmt::format("__launch_bounds__({}, 1)", schedule::kProductThreads));
+      const auto maps = schedule::tensor_maps(it, tiles, pixels_across);
+      return {.source = std::move(source_),
+              .preludes = {.special = body_.is_special, .products = true, .convolutions = true},
+              .tensor_maps = {maps.begin(), maps.end()}};
+    }
     const std::string offset = it.image_offset.is_const(0) ? "" : fmt::format(" + {}", print_factor(exprs_, names_, it.image_offset));
-    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", storage_type(program_.buffer(it.image).dtype), tiles.rows, tiles.columns,
-                        tiles.stages, body_.memory(it.image), offset, body_.memory(it.filters), sizes),
+    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages, body_.memory(it.image),
+                        offset, body_.memory(it.filters), sizes),
             step);
     finish(step.provenance,
            fmt::format("__launch_bounds__({}, {})", schedule::threads_of_convolution(tiles), schedule::blocks_at_once(it.dtype, tiles)));

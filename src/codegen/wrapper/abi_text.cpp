@@ -127,7 +127,12 @@ struct Flag {  // a bool that a graph computes
 )abi";
 
 const std::string_view kGpuMemory = R"abi(
-struct ToroidTensorMap { const void* data; int32_t dtype; int64_t sizes[4], strides[4]; int32_t box[4]; };
+struct ToroidTensorMap {
+  const void* data;
+  int32_t dtype;
+  int64_t sizes[4], strides[4];
+  int32_t box[4], lower[2], upper[2], steps[2];
+};
 struct ToroidLaunch {
   const char* kernel;
   int64_t blocks;

@@ -32,12 +32,16 @@ std::string thunk(const std::string& name, const std::vector<std::string>& types
 std::string FunctionPrinter::tensor_maps(const std::vector<schedule::TensorMap>& maps) {
   std::vector<std::string> list;
   for (const schedule::TensorMap& map : maps) {
-    std::vector<std::string> sizes, strides;
-    for (sym::Expr size : map.sizes) sizes.push_back(index(size));
-    for (sym::Expr stride : map.strides) strides.push_back(index(stride));
-    list.push_back(fmt::format("{{{}, {}, {{{}}}, {{{}}}, {{{}}}}}", pointer({map.buffer, map.offset}),
-                               static_cast<int>(buffer(map.buffer).dtype), fmt::join(sizes, ", "), fmt::join(strides, ", "),
-                               fmt::join(map.box, ", ")));
+    const auto braced = [&](const auto& numbers) {
+      std::vector<std::string> texts;
+      for (sym::Expr number : numbers) texts.push_back(index(number));
+      return fmt::format("{{{}}}", fmt::join(texts, ", "));
+    };
+    const std::string pixels =
+        map.steps[0].is_const(0) ? "" : fmt::format(", {}, {}, {}", braced(map.lower), braced(map.upper), braced(map.steps));
+    list.push_back(fmt::format("{{{}, {}, {}, {}, {{{}}}{}}}", pointer({map.buffer, map.offset}),
+                               static_cast<int>(buffer(map.buffer).dtype), braced(map.sizes), braced(map.strides), fmt::join(map.box, ", "),
+                               pixels));
   }
   return joined(list, "");
 }

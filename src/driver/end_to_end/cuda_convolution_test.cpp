@@ -43,6 +43,22 @@ graph(a: bf16[3, 64, 9, 9], w: bf16[64, 64, 3, 3], v: bf16[136, 64, 1, 1], b: bf
   m: bf16[3, 136] = aten::mean.dim(q, [2, 3])
   return t, m
 })"},
+    {"pixels_by_tma_of_a_result_in_planes", R"(
+graph(a: bf16[3, 64, 9, 8], w: bf16[200, 64, 3, 3], b: bf16[200], r: bf16[3, 200, 5, 8]) {
+  y: bf16[3, 200, 5, 8] = aten::conv2d(a, w, b, [2, 1], [1, 2], [1, 2])
+  s: bf16[3, 200, 5, 8] = aten::add.Tensor(y, r)
+  z: bf16[3, 200, 5, 8] = aten::relu(s)
+  return z
+})"},
+    {"pixels_by_tma_of_free_numbers",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [8, 64]
+graph(a: f16[s0, 128, s1, 8], w: f16[24, 128, 3, 3]) {
+  y: f16[s0, 24, s1, 8] = aten::conv2d(a, w, none, [1, 1], [1, 1])
+  return y
+})",
+     {{{"s0", 1}, {"s1", 8}}, {{"s0", 3}, {"s1", 19}}}},
     {"tensor_cores_of_lines_of_free_length",
      R"(
 sym s0 in [1, 16]

@@ -72,6 +72,7 @@ struct GraphUpdate {
   F(module_function, "cuModuleGetFunction", Result(FunctionHandle*, ModuleHandle, const char*))          \
   F(launch, "cuLaunchKernel", Result(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, void**)) \
   F(function_set, "cuFuncSetAttribute", Result(FunctionHandle, int, int))                                \
+  F(encode_im2col, "cuTensorMapEncodeIm2col", Result(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, unsigned, unsigned, const unsigned*, int, int, int, int)) \
   F(encode_tiled, "cuTensorMapEncodeTiled", Result(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int)) \
   F(event_create, "cuEventCreate", Result(EventHandle*, unsigned))                                       \
   F(event_destroy, "cuEventDestroy_v2", Result(EventHandle))                                             \

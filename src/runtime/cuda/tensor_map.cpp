@@ -19,7 +19,6 @@ EncodedTensorMap encode(const ToroidTensorMap& map) {
   const auto dtype = static_cast<DType>(map.dtype);
   uint64_t sizes[kRank], strides[kRank - 1];
   unsigned box[kRank];
-  constexpr unsigned kSteps[kRank] = {1, 1, 1, 1};
   for (int d = 0; d < kRank; ++d) {
     if (map.sizes[d] > std::numeric_limits<int32_t>::max())
       throw Error(ErrorKind::InvalidInput,
@@ -29,8 +28,18 @@ EncodedTensorMap encode(const ToroidTensorMap& map) {
     if (d > 0) strides[d - 1] = static_cast<uint64_t>(map.strides[d] * size_bytes(dtype));
   }
   EncodedTensorMap made;
-  check(driver().encode_tiled(&made, dtype == DType::BF16 ? kBFloat16 : kFloat16, kRank, const_cast<void*>(map.data), sizes, strides, box,
-                              kSteps, kNotInterleaved, kSwizzled128, kWholeLines, kZeroOutside),
+  const int type = dtype == DType::BF16 ? kBFloat16 : kFloat16;
+  void* const data = const_cast<void*>(map.data);
+  if (map.steps[0] > 0) {
+    const unsigned steps[kRank] = {1, static_cast<unsigned>(map.steps[0]), static_cast<unsigned>(map.steps[1]), 1};
+    check(driver().encode_im2col(&made, type, kRank, data, sizes, strides, map.lower, map.upper, box[0], box[1], steps, kNotInterleaved,
+                                 kSwizzled128, kWholeLines, kZeroOutside),
+          "describing images to the GPU");
+    return made;
+  }
+  constexpr unsigned kSteps[kRank] = {1, 1, 1, 1};
+  check(driver().encode_tiled(&made, type, kRank, data, sizes, strides, box, kSteps, kNotInterleaved, kSwizzled128, kWholeLines,
+                              kZeroOutside),
         "describing a matrix to the GPU");
   return made;
 }

@@ -1,9 +1,13 @@
 #include "schedule/cuda/convolution_tiles.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
 
 #include "lower/layouts.h"
 #include "lower/packed_convolution.h"
+#include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::schedule {
@@ -52,13 +56,64 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
   return {std::move(shape)};
 }
 
-// Large tiles read less; as many blocks as run at once must have some.
-GpuTiles choose_tiles(const ConvolutionShape& shape) {
+bool has_pixels_across(const loop::LoopProgram& program, const CallStep& step) {
+  if (!step.epilogue) return false;
+  const sym::Expr position = std::get<loop::Load>(program.exprs.node(*step.epilogue->product).op).index[0];
+  return !is_contiguous(position, step.epilogue->outer.back());
+}
+
+bool suits_tma(const ConvolutionShape& shape) {
+  // What a tensor map can say.
+  constexpr int64_t kMostCorner = 127, kMostTap = 255, kMostStep = 8;
+  const auto fits = [](sym::Expr padding, sym::Expr dilation, sym::Expr taps, sym::Expr step) {
+    if (!padding.is_const() || !dilation.is_const() || !taps.is_const() || !step.is_const()) return false;
+    const int64_t last_tap = dilation.value() * (taps.value() - 1);
+    return padding.value() <= kMostCorner && last_tap <= kMostTap && last_tap - padding.value() <= kMostCorner && step.value() <= kMostStep;
+  };
+  const bool is_window = std::ranges::all_of(std::array{shape.image_stride, shape.row_stride, shape.pixel_stride},
+                                             [](sym::Expr stride) { return sym::known_lt(0, stride); });
+  return is_reduced_float(shape.dtype) && sym::known_divisible(shape.c, kTileDepth) && is_window &&
+         fits(shape.padding_h, shape.dilation_h, shape.r, shape.stride_h) &&
+         fits(shape.padding_w, shape.dilation_w, shape.s, shape.stride_w);
+}
+
+namespace {
+
+// Of tiles that TMA brings: the clock at which tensor cores would always be busy, on an H100 (docs/gpu.md).
+struct RingTiles {
+  int pixels, filters, stages;
+  double clock;
+};
+constexpr RingTiles kRingTiles[] = {
+    {192, 128, 4, 1.5e9}, {128, 128, 5, 1.43e9}, {256, 64, 4, 1.3e9}, {64, 128, 7, 1.1e9}, {128, 64, 7, 1.1e9}};
+constexpr RingTiles kRingTilesAcross[] = {{192, 128, 4, 1.5e9}, {128, 128, 5, 1.43e9}, {192, 64, 5, 1.2e9}};
+
+GpuTiles choose_ring_tiles(const ConvolutionShape& shape, bool pixels_across) {
+  GpuTiles best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const RingTiles& each : pixels_across ? std::span<const RingTiles>(kRingTilesAcross) : std::span<const RingTiles>(kRingTiles)) {
+    const GpuTiles tiles{.rows = pixels_across ? each.filters : each.pixels,
+                         .columns = pixels_across ? each.pixels : each.filters,
+                         .stages = each.stages,
+                         .ping_pong = true};
+    const auto count = static_cast<double>(sym::evaluate_hint(blocks_of(shape, tiles, pixels_across)));
+    const double time = std::ceil(count / kMultiprocessors) * each.pixels * each.filters / each.clock;
+    if (time < least) least = time, best = tiles;
+  }
+  return best;
+}
+
+}  // namespace
+
+GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across) {
+  if (suits_tma(shape)) return choose_ring_tiles(shape, pixels_across);
   const bool has_few_filters = sym::evaluate_hint(shape.k) <= 64, is_plain = shape.dtype == DType::F32;
   GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .ping_pong = false};
   if (has_few_filters) return tiles;
   if (is_plain) tiles.rows = 64;  // a thread's sums and what they are made of fit its registers
-  const auto is_short = [&] { return sym::evaluate_hint(blocks_of(shape, tiles)) < kMultiprocessors * blocks_at_once(shape.dtype, tiles); };
+  const auto is_short = [&] {
+    return sym::evaluate_hint(blocks_of(shape, tiles, false)) < kMultiprocessors * blocks_at_once(shape.dtype, tiles);
+  };
   if (is_short()) (is_plain ? tiles.columns : tiles.rows) = 64;
   return tiles;
 }
@@ -68,16 +123,37 @@ int blocks_at_once(DType dtype, const GpuTiles& tiles) {
   return is_small && (dtype != DType::F32 || tiles.rows == 64) ? 3 : 2;
 }
 
-int threads_of_convolution(const GpuTiles& tiles) { return 2 * tiles.rows; }
+int threads_of_convolution(const GpuTiles& tiles) { return tiles.ping_pong ? kProductThreads : 2 * tiles.rows; }
 
-// The ring, where the sums are put afterwards.
+// Of gathered tiles the ring, where the sums are put afterwards.
 int shared_bytes_of_convolution(const GpuTiles& tiles) {
+  if (tiles.ping_pong) return shared_bytes_of(tiles);
   constexpr int kAlignment = 1024, kRowBytes = 128, kPadding = 8;
   return kAlignment + std::max(tiles.stages * (tiles.rows + tiles.columns) * kRowBytes, tiles.rows * (tiles.columns + kPadding) * 4);
 }
 
-sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles) {
-  return sym::ceil_div(shape.rows(), tiles.rows) * sym::ceil_div(shape.k, tiles.columns);
+sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across) {
+  const int pixels = pixels_across ? tiles.columns : tiles.rows, filters = pixels_across ? tiles.rows : tiles.columns;
+  return sym::ceil_div(shape.rows(), pixels) * sym::ceil_div(shape.k, filters);
+}
+
+std::array<TensorMap, 2> tensor_maps(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across) {
+  const int pixels = pixels_across ? tiles.columns : tiles.rows, filters = pixels_across ? tiles.rows : tiles.columns;
+  const auto upper = [](sym::Expr padding, sym::Expr dilation, sym::Expr taps) { return padding - dilation * (taps - 1); };
+  constexpr int64_t kAny = 8;  // a stride along one element
+  return {TensorMap{.buffer = shape.image,
+                    .offset = shape.image_offset,
+                    .sizes = {shape.c, shape.w, shape.h, shape.n},
+                    .strides = {1, shape.pixel_stride, shape.row_stride, shape.image_stride},
+                    .box = {kTileDepth, pixels, 1, 1},
+                    .lower = {0 - shape.padding_w, 0 - shape.padding_h},
+                    .upper = {upper(shape.padding_w, shape.dilation_w, shape.s), upper(shape.padding_h, shape.dilation_h, shape.r)},
+                    .steps = {shape.stride_w, shape.stride_h}},
+          TensorMap{.buffer = shape.filters,
+                    .offset = 0,
+                    .sizes = {shape.depth(), shape.k, 1, 1},
+                    .strides = {1, shape.depth(), kAny, kAny},
+                    .box = {kTileDepth, filters, 1, 1}}};
 }
 
 }  // namespace toroid::schedule

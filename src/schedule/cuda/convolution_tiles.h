@@ -5,11 +5,12 @@
 // them.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/cuda/product_tiles.h"
 
 namespace toroid::schedule {
 
@@ -33,12 +34,21 @@ struct ConvolutionAttempt {
 ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
                                            bool inputs_are_aligned = true);
 
-// By the sizes' hints. Neither ping-pong nor in clusters.
-GpuTiles choose_tiles(const ConvolutionShape& shape);
-// Blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
+// The product's rows are pixels and its columns filters; or the other way round, where its epilogue wants neighbouring pixels of a filter.
+bool has_pixels_across(const loop::LoopProgram& program, const CallStep& step);
+
+// Can TMA bring its pixels? Of images whose channels are a multiple of 64.
+bool suits_tma(const ConvolutionShape& shape);
+
+// By the sizes' hints; never in clusters. Tiles with ping-pong: TMA brings pixels, and a block has the threads of other products. Else the threads
+// that multiply gather them, and pixels are rows.
+GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across);
+// Of gathered tiles, blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
 int blocks_at_once(DType dtype, const GpuTiles& tiles);
 int threads_of_convolution(const GpuTiles& tiles);
 int shared_bytes_of_convolution(const GpuTiles& tiles);
-sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles);
+sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across);
+// Images and filters for TMA.
+std::array<TensorMap, 2> tensor_maps(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across);
 
 }  // namespace toroid::schedule

@@ -17,24 +17,36 @@ struct ConvolutionCase {
 void PrintTo(const ConvolutionCase& row, std::ostream* out) { *out << row.name; }
 
 const ConvolutionCase kConvolutions[] = {
-    {"with_bias_and_relu", "128x64+kernel", R"(
+    {"with_bias_and_relu", "256x64+kernel", R"(
 graph(x: bf16[64, 64, 56, 56], w: bf16[64, 64, 3, 3], b: bf16[64]) {
   y: bf16[64, 64, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1])
   z: bf16[64, 64, 56, 56] = aten::relu(y)
   v: bf16[64, 64, 54, 54] = aten::conv2d(z, w)
   return v
 })"},
-    {"many_pixels_and_filters", "128x128", R"(
+    {"many_pixels_and_filters", "128x192+kernel", R"(
 graph(x: f16[64, 64, 56, 56], w: f16[256, 64, 1, 1]) {
   y: f16[64, 256, 56, 56] = aten::conv2d(x, w)
   return y
 })"},
-    {"few_pixels", "64x128", R"(
+    {"a_result_in_planes", "128x192+kernel", R"(
+graph(x: bf16[64, 256, 28, 28], w: bf16[256, 256, 3, 3], b: bf16[256]) {
+  y: bf16[64, 256, 28, 28] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  z: bf16[64, 256, 28, 28] = aten::relu(y)
+  return z
+})"},
+    {"planes_that_are_no_packs", "128x128", R"(
+graph(x: bf16[64, 256, 15, 15], w: bf16[256, 256, 3, 3], b: bf16[256]) {
+  y: bf16[64, 256, 15, 15] = aten::conv2d(x, w, b, [1, 1], [1, 1])
+  z: bf16[64, 256, 15, 15] = aten::relu(y)
+  return z
+})"},
+    {"few_pixels", "128x128", R"(
 graph(x: bf16[64, 512, 7, 7], w: bf16[512, 512, 3, 3]) {
   y: bf16[64, 512, 7, 7] = aten::conv2d(x, w, none, [1, 1], [1, 1])
   return y
 })"},
-    {"any_number_of_images", "128x64", R"(
+    {"any_number_of_images", "64x192+kernel", R"(
 sym s0 in [1, 256] hint 64
 graph(x: bf16[s0, 64, 56, 56], w: bf16[64, 64, 3, 3]) {
   y: bf16[s0, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1])

@@ -116,8 +116,11 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
       },
       [&](const CallStep& call) -> CudaGrid {
         TOROID_CHECK(call.gpu.has_value(), "'{}' is the library's", call.name);
-        if (const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call.call, call.outputs); convolution.shape)
-          return {blocks_of(*convolution.shape, *call.gpu), threads_of_convolution(*call.gpu), shared_bytes_of_convolution(*call.gpu)};
+        if (const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call.call, call.outputs); convolution.shape) {
+          const int resident = call.gpu->ping_pong ? 1 : 0;
+          return {blocks_of(*convolution.shape, *call.gpu, has_pixels_across(program, call)), threads_of_convolution(*call.gpu),
+                  shared_bytes_of_convolution(*call.gpu), resident};
+        }
         const ProductAttempt product = as_product_of_tiles(program, call.call, call.outputs);
         TOROID_CHECK(product.shape.has_value(), "'{}': {}", call.name, product.reason);
         return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu), call.gpu->cluster};

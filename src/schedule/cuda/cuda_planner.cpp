@@ -190,9 +190,9 @@ class CudaPlanner final : public Planner {
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
     if (cores_ == TensorCores::None) return {{}, "the target's products take no epilogue"};
+    const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call, {product}, aligned_);
     if (std::holds_alternative<Convolution>(call.op)) {
-      if (const ConvolutionAttempt attempt = as_convolution_of_tiles(program, call, {product}, aligned_); !attempt.shape)
-        return {{}, attempt.reason};
+      if (!convolution.shape) return {{}, convolution.reason};
     } else {
       const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
       if (!attempt.shape) return {{}, attempt.reason};
@@ -200,8 +200,13 @@ class CudaPlanner final : public Planner {
         return {{}, "the library's product and a kernel after it are quicker"};
     }
     EpilogueAttempt made = schedule::as_epilogue(program, kernel, call, product);
+    const auto is_in_vectors = [&] { return aligned_ && sym::known_divisible(extent(made.kernel->outer.back()), kMostVector); };
+    if (!made.kernel && convolution.shape && suits_tma(*convolution.shape)) {
+      made = as_epilogue_of_pixels(program, kernel, product);
+      if (made.kernel && !is_in_vectors()) return {{}, "the pixels of an image are not in packs of 16 bytes"};
+    }
     if (!made.kernel) return made;
-    const bool is_vector = aligned_ && sym::known_divisible(extent(made.kernel->outer.back()), kMostVector);
+    const bool is_vector = is_in_vectors();
     made.kernel->gpu = GpuLoops{.threads = kRowThreads, .vector = is_vector ? kMostVector : 1};
     round_shared_products(program, *made.kernel);
     return made;
@@ -230,7 +235,7 @@ class CudaPlanner final : public Planner {
         add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
-          call->gpu = choose_tiles(*found.shape);
+          call->gpu = choose_tiles(*found.shape, has_pixels_across(program, *call));
           continue;
         }
         const ProductAttempt attempt = as_product_of_tiles(program, call->call, call->outputs, aligned_);

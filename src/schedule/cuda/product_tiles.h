@@ -51,12 +51,14 @@ struct EpilogueWork {
 // epilogue's work.
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
 
-// One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings.
+// One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings. Of images (im2col) also where
+// its pixels lie, along columns and rows; else `steps` are 0.
 struct TensorMap {
   BufferId buffer;
   sym::Expr offset;
   std::array<sym::Expr, 4> sizes, strides;
   std::array<int, 4> box;
+  std::array<sym::Expr, 2> lower = {0, 0}, upper = {0, 0}, steps = {0, 0};
 };
 std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles);
 

@@ -35,6 +35,13 @@ graph(x: bf16[s0, 1024], w: bf16[768, 1024], b: bf16[768]) {
   y: bf16[s0, 768] = aten::linear(x, w, b)
   return y
 })"},
+    {"columns_in_several_dims", "own+kernel", "", R"(
+graph(x: bf16[2, 256, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[2, 256, 768] = aten::linear(x, w, b)
+  v: bf16[2, 256, 3, 4, 64] = aten::view(y, [2, 256, 3, 4, 64])
+  z: bf16[2, 256, 3, 4, 64] = aten::relu(v)
+  return z
+})"},
     {"a_reduction_stays_behind", "own kernel", "", R"(
 graph(x: bf16[512, 1024], w: bf16[1024, 768]) {
   y: bf16[512, 768] = aten::mm(x, w)

@@ -30,9 +30,8 @@ bool only_stores(const Kernel& kernel) {
                      [](const Statement& s) { return std::holds_alternative<Store>(s); });
 }
 
-// The axes of a kernel as rows and columns of the matrix that it reads at `position`; the columns' axis last. None where it is not that matrix,
-// each element once.
-std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym::Expr position, sym::Expr columns, sym::Expr elements) {
+// The axes of a kernel in the order of the memory that it reads at `position`. None where that is not so many elements, each of them once.
+std::optional<std::vector<sym::Expr>> axes_in_order(const Kernel& kernel, sym::Expr position, sym::Expr elements) {
   struct Step {
     sym::Expr axis, by;
   };
@@ -51,11 +50,60 @@ std::optional<std::vector<sym::Expr>> rows_and_columns(const Kernel& kernel, sym
     if (!sym::known_eq(steps[i].by, expected)) return std::nullopt;
     expected = expected * *steps[i].axis.node()->extent;
   }
-  if (steps.empty() || !sym::known_eq(expected, elements) || !sym::known_eq(*steps.back().axis.node()->extent, columns))
-    return std::nullopt;
+  if (steps.empty() || !sym::known_eq(expected, elements)) return std::nullopt;
   std::vector<sym::Expr> axes;
   for (const Step& step : steps) axes.push_back(step.axis);
   return axes;
+}
+
+constexpr std::string_view kPlaceReason = "the consumer does not read each element of the product once, at its place";
+constexpr std::string_view kStrideReason = "the consumer reads or writes other memory with a stride along the product's columns";
+
+// Takes the innermost axes, which have so many elements together, and makes them one. None where they are not.
+std::optional<sym::Expr> take_innermost(loop::LoopProgram& program, Kernel& kernel, std::vector<sym::Expr>& axes, sym::Expr elements) {
+  std::vector<sym::Expr> taken;
+  for (sym::Expr count = 1; !axes.empty() && !sym::known_eq(count, elements); axes.pop_back()) {
+    count = count * *axes.back().node()->extent;
+    taken.insert(taken.begin(), axes.back());
+  }
+  merge_neighbours(program, kernel, taken);
+  if (taken.size() != 1 || !sym::known_eq(*taken[0].node()->extent, elements)) return std::nullopt;
+  return taken[0];
+}
+
+// The product's element that each of a kernel's has, by axes in the order of the product's memory; or why there is none.
+struct ElementsOf {
+  std::vector<sym::Expr> axes;
+  std::string_view reason = {};
+};
+ElementsOf elements_of(const loop::LoopProgram& program, const Kernel& kernel, BufferId product) {
+  if (!only_stores(kernel)) return {{}, "the consumer reduces, over more elements than a block of the product holds"};
+  const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
+  if (loads.size() != 1) return {{}, "the consumer reads several elements of the product for one of its own"};
+  const std::vector<ExprId> always = unconditional_loads(program.exprs, kernel);
+  if (std::find(always.begin(), always.end(), loads[0]) == always.end())
+    return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
+  const sym::Expr position = std::get<loop::Load>(program.exprs.node(loads[0]).op).index[0];
+  auto axes = axes_in_order(kernel, position, sym::product(program.buffer(product).sizes));
+  if (!axes) return {{}, kPlaceReason};
+  return {std::move(*axes)};
+}
+
+// Does all memory, but so many places of it, lie contiguously along the columns, or is it the same for all of them?
+bool has_columns(const loop::LoopProgram& program, const Kernel& kernel, sym::Expr column, int others) {
+  for (const Access& access : accesses(program.exprs, kernel)) {
+    const auto linear = sym::linear_in(access.position, column);
+    if (access.is_memory && (!linear || !(linear->coefficient.is_const(0) || linear->coefficient.is_const(1)))) --others;
+  }
+  return others >= 0;
+}
+
+Kernel with_columns(const loop::LoopProgram& program, Kernel kernel, std::vector<sym::Expr> rows, sym::Expr column, BufferId product) {
+  kernel.outer = std::move(rows);
+  kernel.outer.push_back(column);
+  kernel.vector = VectorAlong::Outer;
+  kernel.product = loads_of(program.exprs, kernel, product)[0];
+  return kernel;
 }
 
 }  // namespace
@@ -77,33 +125,31 @@ bool makes_product(const loop::LoopProgram& program, const loop::Computation& co
 }
 
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, BufferId product) {
-  if (!only_stores(kernel)) return {{}, "the consumer reduces, over more elements than a block of the product holds"};
-  const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
-  if (loads.size() != 1) return {{}, "the consumer reads several elements of the product for one of its own"};
-  const std::vector<ExprId> always = unconditional_loads(program.exprs, kernel);
-  if (std::find(always.begin(), always.end(), loads[0]) == always.end())
-    return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
-
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.
   const size_t last = std::holds_alternative<Convolution>(call.op) ? 1 : buffer.sizes.size() - 1;
-  const sym::Expr position = std::get<loop::Load>(program.exprs.node(loads[0]).op).index[0];
-  auto axes = rows_and_columns(kernel, position, buffer.sizes[last], sym::product(buffer.sizes));
-  if (!axes) return {{}, "the consumer does not read each element of the product once, at its place"};
-  const sym::Expr column = axes->back();
-  for (const Access& access : accesses(program.exprs, kernel)) {
-    const auto linear = sym::linear_in(access.position, column);
-    if (access.is_memory && (!linear || !(linear->coefficient.is_const(0) || linear->coefficient.is_const(1)))) {
-      return {{}, "the consumer reads or writes other memory with a stride along the product's columns"};
-    }
-  }
-  axes->pop_back();
-  merge_neighbours(program, kernel, *axes);
-  kernel.outer = std::move(*axes);
-  kernel.outer.push_back(column);
-  kernel.vector = VectorAlong::Outer;
-  kernel.product = loads_of(program.exprs, kernel, product)[0];
-  return {std::move(kernel)};
+  ElementsOf found = elements_of(program, kernel, product);
+  if (!found.reason.empty()) return {{}, found.reason};
+  const auto column = take_innermost(program, kernel, found.axes, buffer.sizes[last]);
+  if (!column) return {{}, kPlaceReason};
+  if (!has_columns(program, kernel, *column, 0)) return {{}, kStrideReason};
+  merge_neighbours(program, kernel, found.axes);
+  return {with_columns(program, std::move(kernel), std::move(found.axes), *column, product)};
+}
+
+EpilogueAttempt as_epilogue_of_pixels(loop::LoopProgram& program, Kernel kernel, BufferId product) {
+  const loop::Buffer& buffer = program.buffer(product);
+  ElementsOf found = elements_of(program, kernel, product);
+  if (!found.reason.empty()) return {{}, found.reason};
+  const auto filters = take_innermost(program, kernel, found.axes, buffer.sizes[1]);
+  if (!filters) return {{}, kPlaceReason};
+  const std::vector<sym::Expr> of_image(buffer.sizes.begin() + 2, buffer.sizes.end());
+  const auto pixels = take_innermost(program, kernel, found.axes, sym::product(of_image));
+  constexpr int kProduct = 1;  // which is never in memory
+  if (!pixels || !has_columns(program, kernel, *pixels, kProduct)) return {{}, kStrideReason};
+  merge_neighbours(program, kernel, found.axes);
+  found.axes.push_back(*filters);
+  return {with_columns(program, std::move(kernel), std::move(found.axes), *pixels, product)};
 }
 
 }  // namespace toroid::schedule

@@ -79,6 +79,8 @@ struct EpilogueAttempt {
   std::string_view reason = {};  // without a kernel: why
 };
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, loop::BufferId product);
+// The same of a convolution [n, k, pixels...] whose rows are filters and whose columns are the pixels of an image.
+EpilogueAttempt as_epilogue_of_pixels(loop::LoopProgram& program, Kernel kernel, loop::BufferId product);
 
 // The position of a multi-dimensional index in its buffer.
 sym::Expr position_of(const loop::Buffer& buffer, const std::vector<sym::Expr>& index);

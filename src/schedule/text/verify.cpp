@@ -214,22 +214,31 @@ class KernelRules {
   std::vector<bool> is_accumulated_, is_kept_;
 };
 
+void verify_ring(const GpuTiles& tiles) {
+  require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.ping_pong ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
+  require(tiles.columns % 64 == 0 && tiles.columns >= 64 && tiles.columns <= 256, "tiles of {} columns", tiles.columns);
+  require(tiles.stages >= 2 && shared_bytes_of(tiles) <= kMostSharedBytes, "a ring of {} stages", tiles.stages);
+}
+
 void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& step) {
   const GpuTiles& tiles = *step.gpu;
+  require(tiles.cluster == 1, "a convolution in clusters");
+  const ConvolutionAttempt convolution = as_convolution_of_tiles(program, step.call, step.outputs);
+  require(convolution.shape.has_value(), "{}", convolution.reason);
+  if (tiles.ping_pong) {
+    require(suits_tma(*convolution.shape), "a convolution by TMA of images that it cannot bring");
+    return verify_ring(tiles);
+  }
   require((tiles.rows == 64 || tiles.rows == 128) && (tiles.columns == 64 || tiles.columns == 128), "tiles of {} pixels and {} filters",
           tiles.rows, tiles.columns);
   require(tiles.stages >= 2 && tiles.stages <= 4, "a ring of {} stages", tiles.stages);
-  require(tiles.cluster == 1 && !tiles.ping_pong, "a convolution in clusters or ping-pong");
-  const ConvolutionAttempt convolution = as_convolution_of_tiles(program, step.call, step.outputs);
-  require(convolution.shape.has_value(), "{}", convolution.reason);
+  require(!has_pixels_across(program, step), "a convolution whose threads gather pixels that are columns");
 }
 
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
-  require(tiles.rows % 64 == 0 && tiles.rows >= (tiles.ping_pong ? 64 : 128) && tiles.rows <= 256, "tiles of {} rows", tiles.rows);
-  require(tiles.columns % 64 == 0 && tiles.columns >= 64 && tiles.columns <= 256, "tiles of {} columns", tiles.columns);
-  require(tiles.stages >= 2 && shared_bytes_of(tiles) <= kMostSharedBytes, "a ring of {} stages", tiles.stages);
+  verify_ring(tiles);
   require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
   const ProductAttempt product = as_product_of_tiles(program, step.call, step.outputs);
   require(product.shape.has_value(), "{}", product.reason);
