@@ -416,10 +416,10 @@ class Lowering {
 
   void lower_cast(const Node& node) {
     const ValueId id = node.outputs[0], input = node.inputs[0];
-    // What would be kept is kept as bytes, from which it is cast wherever it is used.
-    if ((dtype(input) == DType::I8 || dtype(input) == DType::U8) && uses_[static_cast<size_t>(id)] > 1 &&
-        !cost_of(exprs(), lowered(input).value).is_cheap())
-      realise(input);
+    // What would be kept is kept in fewer bytes, from which it is cast wherever it is used.
+    const bool is_byte = dtype(input) == DType::I8 || dtype(input) == DType::U8;
+    const bool is_widened = is_reduced_float(dtype(input)) && is_floating(dtype(id)) && !is_reduced_float(dtype(id));
+    if ((is_byte || is_widened) && uses_[static_cast<size_t>(id)] > 1 && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = exprs().convert(at(node.inputs[0], axes), dtype(id));
     define(id, std::move(axes), value, merged_provenance(node));
