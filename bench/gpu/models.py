@@ -24,6 +24,8 @@ def rows(torch):
         yield "gpt2_b8_s1024", lambda: half(gpt2(torch)), lambda: tokens(50000, 8, 1024)
     yield "vit_b16_b64", lambda: half(vit(torch)), lambda: (torch.randn(64, 3, 224, 224, device="cuda", dtype=torch.bfloat16),)
     yield "llama_8l_b4_s1024", lambda: half(llama(torch)), lambda: tokens(32000, 4, 1024)
+    position = lambda: torch.tensor([1000], device="cuda")
+    yield "llama_decode", lambda: half(llama_step(torch)), lambda: (*tokens(32000, 1, 1), position())
 
 
 def attention(torch, q, k, v, causal):
@@ -139,6 +141,53 @@ def llama(torch, width=2048, inner=5632, layers=8, heads=16, kv_heads=4, words=3
             return self.norm(x)
 
     return Llama()
+
+
+def llama_step(torch, width=2048, inner=8192, layers=16, heads=32, kv_heads=8, words=128256, length=1024):
+    """One token of a Llama of 1.2 billion weights. Keys and values of earlier ones are buffers, which a step updates in place."""
+    nn = torch.nn
+    head = width // heads
+    linear = lambda columns, rows: nn.Linear(columns, rows, bias=False)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
+            self.q, self.k, self.v = linear(width, width), linear(width, kv_heads * head), linear(width, kv_heads * head)
+            self.out, self.gate, self.up, self.down = linear(width, width), linear(width, inner), linear(width, inner), linear(inner, width)
+            self.register_buffer("keys", torch.randn(1, kv_heads, length, head))
+            self.register_buffer("values", torch.randn(1, kv_heads, length, head))
+
+        def forward(self, x, position, cos, sin, seen):
+            y = self.norm1(x)
+            q, k, v = (each(y).unflatten(-1, (-1, head)).transpose(1, 2) for each in (self.q, self.k, self.v))
+            rotated = lambda a: a * cos + torch.cat([-a[..., head // 2:], a[..., :head // 2]], -1) * sin
+            self.keys.index_copy_(2, position, rotated(k))
+            self.values.index_copy_(2, position, v)
+            found = nn.functional.scaled_dot_product_attention(rotated(q), self.keys, self.values, attn_mask=seen, enable_gqa=True)
+            x = x + self.out(found.transpose(1, 2).flatten(2))
+            y = self.norm2(x)
+            return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+
+    class Step(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(words, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm, self.head = nn.RMSNorm(width, eps=1e-5), linear(width, words)
+            angles = torch.arange(length).float()[:, None] * 10000.0 ** (-torch.arange(0, head, 2).float() / head)
+            self.register_buffer("cos", torch.cat([angles, angles], -1).cos())
+            self.register_buffer("sin", torch.cat([angles, angles], -1).sin())
+            self.register_buffer("places", torch.arange(length))
+
+        def forward(self, token, position):
+            x = self.words(token)
+            cos, sin, seen = self.cos[position], self.sin[position], (self.places <= position)[None, None, None]
+            for block in self.blocks:
+                x = block(x, position, cos, sin, seen)
+            return self.head(self.norm(x))
+
+    return Step()
 
 
 def convolution(torch, channels, filters, size):

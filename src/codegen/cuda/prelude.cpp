@@ -47,8 +47,16 @@ const std::string_view kHopperConvolution =
 const std::string_view kEmulatedConvolution =
 #include "codegen/cuda/prelude/emulated_convolution.inc"
 ;
-const std::string_view kAttention =
+const std::string_view kWarpProducts =
 #include "codegen/cuda/prelude/warp_mma.inc"
+;
+const std::string_view kStreamK =
+#include "codegen/cuda/prelude/stream_k.inc"
+;
+const std::string_view kFewRows =
+#include "codegen/cuda/prelude/few_rows.inc"
+;
+const std::string_view kAttention =
 #include "codegen/cuda/prelude/attention.inc"
 ;
 const std::string_view kScans =
@@ -61,6 +69,9 @@ const std::string_view kOrder =
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/hopper_attention.inc"
 ;
+const std::string_view kSplitAttention =
+#include "codegen/cuda/prelude/split_attention.inc"
+;
 
 }  // namespace
 // clang-format on
@@ -68,13 +79,18 @@ const std::string_view kHopperAttention =
 std::string prelude_of(const Preludes& preludes, bool emulated) {
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
-  if (preludes.products) text += std::string(kProducts) + std::string(emulated ? kEmulatedProducts : kHopperProducts);
+  if (preludes.products || preludes.few_rows) text += kProducts;
+  if (preludes.products) text += emulated ? kEmulatedProducts : kHopperProducts;
   if (preludes.convolutions) {
     text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
     text += emulated ? kEmulatedConvolution : kHopperConvolution;
   }
+  if (preludes.attention || preludes.few_rows) text += kWarpProducts;
+  if (preludes.few_rows || preludes.split_attention) text += kStreamK;
+  if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
+  if (preludes.split_attention) text += kSplitAttention;
   if (preludes.order) text += kOrder;
   if (preludes.scans) text += kScans;
   return text;

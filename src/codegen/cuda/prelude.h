@@ -15,18 +15,22 @@ struct Preludes {
   bool special = false;       // the special functions: library/special/, as it is
   bool products = false;      // products on tensor cores
   bool convolutions = false;  // the same of images and filters; with `products`
+  bool few_rows = false;  // products of few rows
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
   bool scans = false;
+  bool split_attention = false;   // of few queries; with attention
   void add(const Preludes& other) {
     special |= other.special;
     products |= other.products;
     convolutions |= other.convolutions;
+    few_rows |= other.few_rows;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
     order |= other.order;
     scans |= other.scans;
+    split_attention |= other.split_attention;
   }
   auto operator<=>(const Preludes&) const = default;
 };

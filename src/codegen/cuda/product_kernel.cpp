@@ -22,6 +22,7 @@
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/few_rows.h"
 
 namespace toroid::codegen::cuda {
 namespace {
@@ -41,6 +42,7 @@ class ProductPrinter : public ThreadPrinter {
     TOROID_CHECK(attempt.shape.has_value(), "'{}': {}", step.name, attempt.reason);
     shape_ = *attempt.shape;
     const schedule::GpuTiles& tiles = *step.gpu;
+    if (tiles.depth_warps > 0) return run_few_rows(step);
     const std::string left = body_.fresh("a"), right = body_.fresh("b"), sizes = body_.fresh("sizes");
     tensor_maps_ = {left, right};
     take(step, {}, {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches});
@@ -56,6 +58,29 @@ class ProductPrinter : public ThreadPrinter {
     return {.source = std::move(source_),
             .preludes = {.special = body_.is_special, .products = true},
             .tensor_maps = {maps.begin(), maps.end()}};
+  }
+
+  CudaKernel run_few_rows(const schedule::CallStep& step) {
+    const schedule::GpuTiles& tiles = *step.gpu;
+    const schedule::ProductShape::Side &a = shape_.a, &b = shape_.b;
+    const std::vector<sym::Expr> counts = {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches};
+    const std::vector<sym::Expr> strides = {a.stride,       b.stride,       a.inner_stride, a.outer_stride,
+                                            b.inner_stride, b.outer_stride, a.offset,       b.offset};
+    std::vector<sym::Expr> all = counts;
+    all.insert(all.end(), strides.begin(), strides.end());
+    take(step, {a.buffer, b.buffer}, all);
+    const std::string sizes = body_.fresh("sizes");
+    std::string list;
+    for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
+    for (size_t i = 0; i < 6; ++i) list += ", " + print_factor(exprs_, names_, strides[i]);
+    body_.line(fmt::format("const FewRowsSizes {} = {{{}}};", sizes, list));
+    const schedule::CudaGrid grid = schedule::few_rows_grid(shape_, tiles);
+    const std::string type =
+        fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
+                    tiles.columns / kSums, tiles.depth_warps, tiles.stages, grid.blocks.value(), b.transposed);
+    sums_to(fmt::format("multiply_few<{}>({}, {}, {}", type, place(a.buffer, a.offset), place(b.buffer, b.offset), sizes), step);
+    finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(tiles)));
+    return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .few_rows = true}};
   }
 
   CudaKernel run_convolution(const schedule::CallStep& step) {
@@ -92,9 +117,8 @@ class ProductPrinter : public ThreadPrinter {
               .preludes = {.special = body_.is_special, .products = true, .convolutions = true},
               .tensor_maps = {maps.begin(), maps.end()}};
     }
-    const std::string offset = it.image_offset.is_const(0) ? "" : fmt::format(" + {}", print_factor(exprs_, names_, it.image_offset));
-    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages, body_.memory(it.image),
-                        offset, body_.memory(it.filters), sizes),
+    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages,
+                        place(it.image, it.image_offset), body_.memory(it.filters), sizes),
             step);
     finish(step.provenance,
            fmt::format("__launch_bounds__({}, {})", schedule::threads_of_convolution(tiles), schedule::blocks_at_once(it.dtype, tiles)));
@@ -126,6 +150,10 @@ class ProductPrinter : public ThreadPrinter {
       if (is_there && std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
     }
     begin(contents, reads, step.epilogue->writes);
+  }
+
+  std::string place(BufferId buffer, sym::Expr offset) {
+    return body_.memory(buffer) + (offset.is_const(0) ? "" : " + " + print_factor(exprs_, names_, offset));
   }
 
   std::string count_text(sym::Expr size) {

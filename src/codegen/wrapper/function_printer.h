@@ -97,7 +97,7 @@ class FunctionPrinter {
   };
   void write_gpu_launch(GpuLaunch launch);
   std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);
-  void print_gpu_attention(const program::LibraryCall& call, bool on_hopper);
+  void print_gpu_attention(const program::LibraryCall& call, std::string_view choice);
   // Sorts, selections and searches. `choice`: of schedule/cuda/order_kernels.h.
   bool print_gpu_order(const program::LibraryCall& call, std::string_view choice);
   // One kernel, whose body is `statement` on its parameters.

@@ -28,19 +28,21 @@ std::array<sym::Expr, 4> strides_of(const program::Operand& operand, bool is_mas
 }  // namespace
 
 // The emulation has no Hopper: its text is the other kernel's.
-void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, bool on_hopper) {
+void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std::string_view choice) {
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.outputs[0];
   const program::Operand* const mask = call.inputs.size() > 3 ? &call.inputs[3] : nullptr;
   const Attention op{.causal = !call.integers[0].is_const(0), .scale = std::get<double>(call.numbers[0])};
   const bool emulated = shared_.target == Target::EmulatedCuda;
-  const schedule::AttentionKernel kernel =
-      schedule::attention_kernel(op, buffer(q.buffer).dtype, mask == nullptr ? std::nullopt : std::optional(buffer(mask->buffer).dtype),
-                                 q.sizes, v.sizes, on_hopper && !emulated);
+  const bool on_hopper = choice == schedule::kHopperAttention && !emulated, is_split = choice == schedule::kSplitAttention;
+  const DType dtype = buffer(q.buffer).dtype;
+  const std::optional<DType> of_mask = mask == nullptr ? std::nullopt : std::optional(buffer(mask->buffer).dtype);
+  const schedule::AttentionKernel kernel = is_split ? schedule::split_attention_kernel(op, dtype, of_mask, q.sizes, k.sizes)
+                                                    : schedule::attention_kernel(op, dtype, of_mask, q.sizes, v.sizes, on_hopper);
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
   source.text = cuda::attention_text(kernel, source.name);
   const std::string& name = add_kernel(source);
-  shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper});
+  shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper, .split_attention = is_split});
 
   const auto sizes = schedule::in_four_dims(q.sizes, 1), own_sizes = schedule::in_four_dims(k.sizes, 1);
   const sym::Expr heads = sizes[1], own_heads = own_sizes[1];
@@ -67,7 +69,7 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, bool
   std::vector<std::string> passed;
   for (size_t i = maps.size(); i < pointers.size(); ++i) passed.push_back(fmt::format("(void*)&operands[{}]", i));
   passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
-  const sym::Expr blocks = sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
+  const sym::Expr blocks = is_split ? schedule::split_attention_blocks(kernel, k.sizes) : sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
   write_gpu_launch({name, types_of_operands(kernel), std::move(passed), maps, blocks, kernel.threads(),
                     static_cast<int>(kernel.shared_bytes()), 1, true});
 }

@@ -115,8 +115,9 @@ bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::st
 }
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
-  if (call.kernel == fmt::format("attention#{}", schedule::kFlashAttention)) return print_gpu_attention(call, false);
-  if (call.kernel == fmt::format("attention#{}", schedule::kHopperAttention)) return print_gpu_attention(call, true);
+  for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
+    if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
+  }
   if (const size_t mark = call.kernel.find('#'); mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");

@@ -5,6 +5,24 @@ namespace toroid {
 namespace {
 
 const ProgramCase kAttentionPrograms[] = {
+    // Few queries, whose keys blocks share: of one head, of several that share keys, with masks, and fewer keys than a warp has at a time.
+    {"of_few_queries", R"(
+graph(q: bf16[2, 4, 1, 64], k: bf16[2, 4, 333, 64], v: bf16[2, 4, 333, 64], g: f16[1, 8, 2, 128], gk: f16[1, 2, 150, 128],
+      gv: f16[1, 2, 150, 128], m: bool[1, 1, 2, 150], p: bf16[2, 4, 1, 333], sk: bf16[2, 4, 5, 64], sv: bf16[2, 4, 5, 64]) {
+  a: bf16[2, 4, 1, 64] = aten::scaled_dot_product_attention(q, k, v)
+  b: bf16[2, 4, 1, 64] = aten::scaled_dot_product_attention(q, k, v, attn_mask=p)
+  c: f16[1, 8, 2, 128] = aten::scaled_dot_product_attention(g, gk, gv, attn_mask=m, enable_gqa=True)
+  d: bf16[2, 4, 1, 64] = aten::scaled_dot_product_attention(q, sk, sv)
+  return a, b, c, d
+})"},
+    {"of_a_query_among_any_number_of_keys",
+     R"(
+sym s0 in [1, 700]
+graph(q: bf16[1, 2, 1, 64], k: bf16[1, 2, s0, 64], v: bf16[1, 2, s0, 64]) {
+  a: bf16[1, 2, 1, 64] = aten::scaled_dot_product_attention(q, k, v)
+  return a
+})",
+     {{{"s0", 1}}, {{"s0", 17}}, {{"s0", 700}}}},
     // Rows and keys that end within a tile.
     {"of_few_heads", R"(
 graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64]) {

@@ -225,6 +225,30 @@ graph(x: f16[2, 70, 64], w: f16[50, 64], b: f16[50]) {
   v: f16[2, 70, 50] = aten::linear(x, w)
   return z, v
 })"},
+    // Blocks share tiles; columns and depth end within chunks.
+    {"products_of_few_rows", R"(
+graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf16[3, 72], h: f16[12, 1, 64], k: f16[12, 40, 64],
+      t: bf16[40, 328]) {
+  y: bf16[3, 203] = aten::linear(x, w, b)
+  z: bf16[3, 203] = aten::silu(y)
+  v: bf16[3, 72] = aten::mm(x, u)
+  a: bf16[3, 72] = aten::add.Tensor(v, r)
+  kt: f16[12, 64, 40] = aten::permute(k, [0, 2, 1])
+  s: f16[12, 1, 40] = aten::bmm(h, kt)
+  o: f16[12, 1, 64] = aten::bmm(s, k)
+  l: bf16[40, 203] = aten::linear(t, w)
+  n: bf16[40, 72] = aten::mm(t, u)
+  return z, a, s, o, l, n
+})"},
+    {"few_rows_of_any_number",
+     R"(
+sym s0 in [1, 90] hint 4
+graph(x: bf16[s0, 64], w: bf16[48, 64]) {
+  y: bf16[s0, 48] = aten::linear(x, w)
+  z: bf16[s0, 48] = aten::relu(y)
+  return z
+})",
+     {{{"s0", 1}}, {{"s0", 9}}, {{"s0", 90}}}},
     {"products_of_heads", R"(
 graph(q: bf16[2, 40, 3, 32], k: bf16[2, 48, 3, 32], m: bf16[40, 48]) {
   a: bf16[2, 3, 40, 32] = aten::permute(q, [0, 2, 1, 3])

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int64_t kMostWidth = 256;
 constexpr int kBoxColumns = 64, kHopperKeys = 128;
+constexpr int64_t kMostSplitRows = 16;
 constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
 
 int padded(int width) { return (width + 15) / 16 * 16; }
@@ -41,21 +42,45 @@ bool is_in_pairs(const loop::LoopProgram& program, const loop::Operand& mask, bo
   return true;
 }
 
-bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+// Rows of 64 or 128 elements in pieces of 16 bytes.
+bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  const sym::Expr width = in[0].sizes.back(), out_width = in[2].sizes.back(), keys = in[1].sizes[in[1].sizes.size() - 2];
-  if (width != out_width || (!width.is_const(64) && !width.is_const(128)) || !sym::known_lt(0, keys)) return false;
+  const sym::Expr width = in[0].sizes.back(), out_width = in[2].sizes.back();
+  if (width != out_width || (!width.is_const(64) && !width.is_const(128))) return false;
   for (size_t i = 0; i < 3; ++i) {
     if (!is_in_pieces(program, in[i].buffer, in[i].sizes, in[i].strides, in[i].offset, inputs_are_aligned)) return false;
   }
   const loop::Buffer& out = program.buffer(step.outputs[0]);
-  if (!is_in_pieces(program, step.outputs[0], out.sizes, out.strides, 0, inputs_are_aligned)) return false;
+  return is_in_pieces(program, step.outputs[0], out.sizes, out.strides, 0, inputs_are_aligned);
+}
+
+bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  const std::vector<loop::Operand>& in = step.call.operands;
+  const sym::Expr keys = in[1].sizes[in[1].sizes.size() - 2];
+  if (!has_rows_of_pieces(program, step, inputs_are_aligned) || !sym::known_lt(0, keys)) return false;
   return in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned);
+}
+
+// Queries of the heads that share keys.
+sym::Expr rows_of_keys(std::span<const sym::Expr> q, std::span<const sym::Expr> k) {
+  const auto sizes = in_four_dims(q, 1), own = in_four_dims(k, 1);
+  return sym::known_eq(sizes[1], own[1]) ? sizes[2] : sizes[2] * sym::floor_div(sizes[1], own[1]);
+}
+
+bool is_split(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  const std::vector<loop::Operand>& in = step.call.operands;
+  const sym::Expr rows = rows_of_keys(in[0].sizes, in[1].sizes);
+  const bool is_few = rows.is_const() && rows.value() > 0 && rows.value() <= kMostSplitRows;
+  return is_few && !std::get<Attention>(step.call.op).causal && has_rows_of_pieces(program, step, inputs_are_aligned);
 }
 
 }  // namespace
 
 int64_t AttentionKernel::shared_bytes() const {
+  if (split_rows > 0) {
+    constexpr int kPadding = 8, kOfRow = 2;  // its maximum and its sum
+    return int64_t{warps} * split_rows * (width + kPadding + kOfRow) * 4;
+  }
   if (hopper) {
     constexpr int kAlignment = 1024, kBarriers = 128;
     return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
@@ -73,6 +98,7 @@ std::string_view attention_choice(const loop::LoopProgram& program, const CallSt
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
   if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";
+  if (is_split(program, step, inputs_are_aligned)) return kSplitAttention;
   return hopper && is_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
 }
 
@@ -96,6 +122,21 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
   if (mask || wider > 64) kernel.keys = 32;
   if (wider > 64 && wider <= 128) kernel.warps = 8;
   return kernel;
+}
+
+AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
+                                       std::span<const sym::Expr> k) {
+  AttentionKernel kernel = attention_kernel(op, dtype, mask, q, q, false);
+  kernel.split_rows = rows_of_keys(q, k).value() <= 8 ? 8 : 16;
+  kernel.warps = 8;
+  return kernel;
+}
+
+// A warp has sixteen keys at a time.
+sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
+  const auto sizes = in_four_dims(k, 1);
+  const sym::Expr chunks = sizes[0] * sizes[1] * sym::max(sym::ceil_div(sizes[2], 16), 1);
+  return chunks.is_const() ? sym::Expr(std::min<int64_t>(kernel.split_blocks(), chunks.value())) : sym::Expr(kernel.split_blocks());
 }
 
 std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise) {

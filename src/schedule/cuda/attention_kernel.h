@@ -1,7 +1,8 @@
 // The kernels of attention on a GPU: which calls they take, and how their work is divided.
 //
 // One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention.inc). One is for Hopper's (hopper_attention.inc): it
-// reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on.
+// reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for few queries
+// (split_attention.inc): blocks share the keys, of rows as Hopper's has them.
 #pragma once
 
 #include <array>
@@ -9,13 +10,14 @@
 #include <string_view>
 
 #include "graph/graph.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {
 
 // CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
-inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper";
+inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper", kSplitAttention = "flash-split";
 
 // A block of threads has rows of queries of one head, and goes through the keys in tiles. Only the widths must be known.
 struct AttentionKernel {
@@ -25,12 +27,15 @@ struct AttentionKernel {
   bool causal;
   bool folds_scale;  // into the exponent, where nothing is added to scores
   bool hopper = false;
+  int split_rows = 0;  // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
   int keys = 64;   // of a tile
   int warps = 4;   // of a block
   int tiles = 1;   // of 16 queries, a warp
   int groups = 2;  // Hopper: of 4 warps with 64 queries, besides the one that loads
   int stages = 2;  // Hopper: of the rings of keys and of values
 
+  // At most; of few queries.
+  int split_blocks() const { return kMultiprocessors * (width == 64 ? 2 : 1); }
   int threads() const { return hopper ? 128 * (groups + 1) : 32 * warps; }
   int rows() const { return hopper ? 64 * groups : 16 * tiles * warps; }
   int64_t shared_bytes() const;
@@ -43,6 +48,11 @@ bool has_attention_kernel(const Graph& graph, const Node& node);
 // Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the program
 // itself allocates is.
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned);
+
+// The choice "flash-split": of heads that share keys, all queries.
+AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
+                                       std::span<const sym::Expr> k);
+sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k);
 
 // The tiles for q and v, [.., rows, columns], and the mask's dtype.
 AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,

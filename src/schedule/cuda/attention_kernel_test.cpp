@@ -59,15 +59,24 @@ TEST(AttentionKernel, IsHoppersWhereTmaReadsTheOperands) {
   const auto choice = [](std::string_view operands, std::string_view result, std::string_view mask = "") {
     return choice_of(operands, result, TensorCores::Hopper, mask);
   };
-  EXPECT_EQ(choice("q: bf16[2, 4, 5, 64], k: bf16[2, 2, 7, 64], v: bf16[2, 2, 7, 64]", "bf16[2, 4, 5, 64]"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[2, 4, 50, 64], k: bf16[2, 2, 7, 64], v: bf16[2, 2, 7, 64]", "bf16[2, 4, 50, 64]"), "flash-hopper");
   EXPECT_EQ(choice("q: f16[s0, 128], k: f16[s0, 128], v: f16[s0, 128]", "f16[s0, 128]"), "flash-hopper");
-  EXPECT_EQ(choice("q: bf16[2, 4, 5, 64], k: bf16[2, 4, 7, 64], v: bf16[2, 4, 7, 32]", "bf16[2, 4, 5, 32]"), "flash");
-  EXPECT_EQ(choice("q: bf16[2, 4, 5, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 5, 96]"), "flash");
-  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 0, 64], v: bf16[4, 0, 64]", "bf16[4, 5, 64]"), "flash");
+  EXPECT_EQ(choice("q: bf16[2, 4, 50, 64], k: bf16[2, 4, 7, 64], v: bf16[2, 4, 7, 32]", "bf16[2, 4, 50, 32]"), "flash");
+  EXPECT_EQ(choice("q: bf16[2, 4, 50, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 50, 96]"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 0, 64], v: bf16[4, 0, 64]", "bf16[4, 50, 64]"), "flash");
   // Masks are read two columns at once.
-  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[5, 8]", "bf16[4, 5, 64]", ", m"), "flash-hopper");
-  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 7, 64], v: bf16[4, 7, 64], m: bf16[5, 7]", "bf16[4, 5, 64]", ", m"), "flash");
-  EXPECT_EQ(choice("q: bf16[4, 5, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[5, 1]", "bf16[4, 5, 64]", ", m"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[50, 8]", "bf16[4, 50, 64]", ", m"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 7, 64], v: bf16[4, 7, 64], m: bf16[50, 7]", "bf16[4, 50, 64]", ", m"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[50, 1]", "bf16[4, 50, 64]", ", m"), "flash");
+}
+
+TEST(AttentionKernel, OfFewQueriesSharesTheKeysAmongBlocks) {
+  EXPECT_EQ(choice_of("q: bf16[2, 32, 1, 128], k: bf16[2, 8, 999, 128], v: bf16[2, 8, 999, 128]", "bf16[2, 32, 1, 128]"), "flash-split");
+  EXPECT_EQ(choice_of("q: f16[4, 3, 64], k: f16[4, s0, 64], v: f16[4, s0, 64], m: bool[3, s0]", "f16[4, 3, 64]", TensorCores::None, ", m"),
+            "flash-split");
+  // More than sixteen queries have the same keys.
+  EXPECT_EQ(choice_of("q: bf16[2, 32, 5, 128], k: bf16[2, 8, 999, 128], v: bf16[2, 8, 999, 128]", "bf16[2, 32, 5, 128]"), "flash");
+  EXPECT_EQ(choice_of("q: bf16[4, s0, 64], k: bf16[4, 99, 64], v: bf16[4, 99, 64]", "bf16[4, s0, 64]"), "flash");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/few_rows.h"
 #include "schedule/cuda/product_tiles.h"
 #include "support/match.h"
 
@@ -123,6 +124,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         }
         const ProductAttempt product = as_product_of_tiles(program, call.call, call.outputs);
         TOROID_CHECK(product.shape.has_value(), "'{}': {}", call.name, product.reason);
+        if (call.gpu->depth_warps > 0) return few_rows_grid(*product.shape, *call.gpu);
         return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu), call.gpu->cluster};
       },
       [](const auto& other) -> CudaGrid {

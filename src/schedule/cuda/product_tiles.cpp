@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/few_rows.h"
 
 namespace toroid::schedule {
 namespace {
@@ -145,6 +146,7 @@ sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
 }
 
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
+  if (const auto few_rows = choose_few_rows(shape)) return few_rows;
   const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
   const Numbers n = {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
   std::optional<GpuTiles> best;

@@ -173,8 +173,9 @@ class StepsWriter : loop::BlockText {
     if (!call.choice.empty()) line(fmt::format("choice {}", quote(call.choice)));
     if (call.gpu) {
       const GpuTiles& tiles = *call.gpu;
-      line(fmt::format("tiles {} by {} stages {} cluster {}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
-                       tiles.ping_pong ? " pingpong" : ""));
+      const std::string few = tiles.depth_warps > 0 ? fmt::format(" few rows by {} warps", tiles.depth_warps) : "";
+      line(fmt::format("tiles {} by {} stages {} cluster {}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
+                       tiles.ping_pong ? " pingpong" : "", few));
     }
     if (call.epilogue) kernel(*call.epilogue, "epilogue");
     close();

@@ -139,6 +139,12 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect_word("cluster");
     made.cluster = number("how many blocks");
     made.ping_pong = cursor_.accept_word("pingpong");
+    if (cursor_.accept_word("few")) {
+      cursor_.expect_word("rows");
+      cursor_.expect_word("by");
+      made.depth_warps = number("how many warps");
+      cursor_.expect_word("warps");
+    }
     return made;
   }
 

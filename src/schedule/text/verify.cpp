@@ -7,6 +7,7 @@
 #include "loop/verify.h"
 #include "schedule/axes.h"
 #include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/few_rows.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/cuda/sorted_scatter.h"
@@ -238,10 +239,11 @@ void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& 
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
-  verify_ring(tiles);
-  require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
   const ProductAttempt product = as_product_of_tiles(program, step.call, step.outputs);
   require(product.shape.has_value(), "{}", product.reason);
+  if (tiles.depth_warps > 0) return require(is_few_rows_plan(*product.shape, tiles), "tiles of few rows that have no kernel");
+  verify_ring(tiles);
+  require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
 }
 
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {

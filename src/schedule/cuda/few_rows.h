@@ -1,0 +1,22 @@
+// Products of few rows on a GPU, which take as long as reading their right side: those of decoding, a vector or some times a matrix.
+//
+// A kernel of the program's own reads the right side once, straight into the registers that tensor cores read; all blocks have the same share
+// of it (codegen/cuda/prelude/few_rows.inc). The left side has contiguous rows.
+#pragma once
+
+#include <optional>
+
+#include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/product_tiles.h"
+
+namespace toroid::schedule {
+
+// By the sizes' hints: of at most 64 rows.
+std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
+// Is there a kernel for these tiles?
+bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
+int few_rows_blocks_at_once(const GpuTiles& tiles);
+// A known number of blocks.
+CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles);
+
+}  // namespace toroid::schedule
