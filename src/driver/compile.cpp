@@ -304,7 +304,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
-                       .costs = pass_costs(),
+                       .costs = options.target == codegen::Target::Cpu ? pass_costs() : gpu_pass_costs(),
                        .changed = [&](const Pass& pass,
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});

@@ -29,8 +29,16 @@ double product_s(const ProductToEstimate& product) {
   return least;
 }
 
+double gpu_product_s(const ProductToEstimate& product) {
+  constexpr int64_t kFewRows = 32;
+  constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12;  // of an H100
+  if (product.m > kFewRows) return product_s(product);
+  return kStart + static_cast<double>(product.n * product.k * size_bytes(product.dtype)) / kBytesOfSecond;
+}
+
 }  // namespace
 
 PassCosts pass_costs() { return {.product_s = product_s}; }
+PassCosts gpu_pass_costs() { return {.product_s = gpu_product_s}; }
 
 }  // namespace toroid

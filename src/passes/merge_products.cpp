@@ -112,16 +112,17 @@ class MergeFinder {
 
   static bool is_view(const Node& node) { return std::holds_alternative<Reshape>(node.op) || std::holds_alternative<Permute>(node.op); }
 
-  static bool wants_contiguous(const Op& op) {
-    return std::holds_alternative<Library>(op) || std::holds_alternative<Convolution>(op) || std::holds_alternative<HigherOrder>(op) ||
-           std::holds_alternative<Sort>(op) || std::holds_alternative<Scatter>(op);
+  static bool wants_contiguous(const Node& node, ValueId value) {
+    if (std::holds_alternative<Scatter>(node.op)) return node.inputs[0] == value;  // the base; its values are read where they are
+    return std::holds_alternative<Library>(node.op) || std::holds_alternative<Convolution>(node.op) ||
+           std::holds_alternative<HigherOrder>(node.op) || std::holds_alternative<Sort>(node.op);
   }
 
   bool is_copied(ValueId value) const {
     const std::vector<NodeId>& users = uses_.of(value);
     return uses_.is_kept(value) || std::any_of(users.begin(), users.end(), [&](NodeId user) {
              const Node& node = graph_.node(user);
-             return wants_contiguous(node.op) || (is_view(node) && is_copied(node.outputs[0]));
+             return wants_contiguous(node, value) || (is_view(node) && is_copied(node.outputs[0]));
            });
   }
 

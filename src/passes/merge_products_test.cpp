@@ -62,6 +62,17 @@ const MergeCase kMergeCases[] = {
   y: f32[3, 5, 4] = aten::matmul(s, v)
   return y
 )"},
+    {"values_that_are_scattered", 1,
+     R"(  k: f32[3, 5, 8] = aten::linear(x, wk)
+  v: f32[3, 5, 4] = aten::linear(x, wv)
+  a: f32[3, 9, 8] = aten::zeros([3, 9, 8])
+  b: f32[3, 9, 4] = aten::zeros([3, 9, 4])
+  i: i64[5] = aten::arange(5, dtype=dtype.i64)
+  keys: f32[3, 9, 8] = aten::index_copy(a, 1, i, k)
+  values: f32[3, 9, 4] = aten::index_copy(b, 1, i, v)
+  y: f32[3, 9, 12] = aten::cat([keys, values], 2)
+  return y
+)"},
     {"a_bias_that_one_has_not", 2 + 2,
      R"(  q: f32[3, 5, 8] = aten::linear(x, wq, bq)
   k: f32[3, 5, 8] = aten::linear(x, wk)
