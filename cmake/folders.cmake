@@ -1,8 +1,8 @@
-# toroid_folder(NAME [RUN_SIDE] [ONCE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...]): src/NAME becomes the library toroid_NAME, and its *_test.cpp
-# files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it does not
-# use. ONCE: runs once a compilation, and is optimised less. HEADER: most of its files include it; they get a precompiled header with it. A
-# folder links every folder declared before it, so an include against the direction fails to link too. The folders share the precompiled
-# header src/FOLDER/pch.h of the last one that has such a file.
+# toroid_folder(NAME [RUN_SIDE] [ONCE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...] [TEST_OPTIMISED]): src/NAME becomes the library toroid_NAME, and
+# its *_test.cpp files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it
+# does not use. ONCE: runs once a compilation, and is optimised less. HEADER: most of its files include it; they get a precompiled header with
+# it. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder declared before it, so an include against the direction fails to
+# link too. The folders share the precompiled header src/FOLDER/pch.h of the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Where CMAKE_UNITY_BUILD is on, as in the release preset, the files of a directory (scope DIRECTORY) or of the whole target (scope TARGET)
@@ -37,28 +37,36 @@ endfunction()
 # In test binaries each pass over a graph is checked.
 add_library(check_passes OBJECT ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
 
-# Tests run once for each time they are built, so they are compiled without optimisation, and share a header compiled that way. What they
-# compare with is optimised where it would take long: src/NAME/*_for_test.cpp.
+# toroid_test_settings(TARGET [OPTIMISED]): tests run once for each time they are built, so they are compiled without optimisation, and share a
+# header compiled that way. What they compare with is optimised where it would take long: src/NAME/*_for_test.cpp, and all of a binary that is
+# OPTIMISED a little; those share another header.
 function(toroid_test_settings target)
+  cmake_parse_arguments(ARG "OPTIMISED" "" "" ${ARGN})
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
     target_link_libraries(${target} PRIVATE check_passes)
   endif()
   toroid_unity(${target} TARGET)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(ARG_OPTIMISED)
+    set(header_owner runtime_test)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  else()
+    set(header_owner base_test)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
   # The same for all, those of the libraries that support links included: a precompiled header is taken only with the definitions that it was
   # made with.
   target_link_libraries(${target} PRIVATE toroid_support)
   target_compile_definitions(${target} PRIVATE TOROID_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TOROID_CONFORMANCE_DIR="${TOROID_CONFORMANCE_DIR}")
-  if(target STREQUAL "base_test")
+  if(target STREQUAL header_owner)
     target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h <gtest/gtest.h>)
   else()
-    target_precompile_headers(${target} REUSE_FROM base_test)
+    target_precompile_headers(${target} REUSE_FROM ${header_owner})
   endif()
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "RUN_SIDE;ONCE" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SIDE;ONCE;TEST_OPTIMISED" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -96,9 +104,13 @@ function(toroid_folder name)
     set(references ${tests})
     list(FILTER references INCLUDE REGEX "_for_test\\.cpp$")
     set_source_files_properties(${references} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+    set(test_settings "")
+    if(ARG_TEST_OPTIMISED)
+      set(test_settings OPTIMISED)
+    endif()
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE toroid_${name} ${ARG_TEST_LIBS} GTest::gtest_main)
-    toroid_test_settings(${name}_test)
+    toroid_test_settings(${name}_test ${test_settings})
     set_property(GLOBAL APPEND PROPERTY TOROID_TEST_BINARIES ${name}_test)
   endif()
 endfunction()

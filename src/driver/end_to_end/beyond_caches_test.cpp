@@ -1,19 +1,13 @@
 // What is larger than the caches: fetched ahead and written around them. Sizes are odd, so that rows begin anywhere in a line.
-#include "driver/end_to_end/compiled_for_test.h"
-
 #include <fmt/format.h>
+
+#include "driver/end_to_end/compiled_for_test.h"
+#include "driver/end_to_end/numbers_for_test.h"
 
 namespace toroid {
 namespace {
 
 constexpr int64_t kLongRows = 4099, kLongColumns = 4101;  // in 16 bits and more beyond 32 MiB
-
-HostTensor numbered(DType dtype, std::vector<int64_t> sizes, int64_t step) {
-  std::vector<int64_t> values(static_cast<size_t>(numel(sizes)));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) * step % 61 - 30;
-  if (!is_floating(dtype)) return HostTensor::from_ints(dtype, std::move(sizes), values);
-  return HostTensor::from_doubles(dtype, std::move(sizes), std::vector<double>(values.begin(), values.end()));
-}
 
 // Calls check(row, column, element) with what `text` computes of x, [columns, rows], and y, [rows, columns].
 template <class Check>

@@ -1,25 +1,13 @@
 // Sums of many elements, in every form of a kernel, beside their sums in double: their error does not grow with their length.
-#include <numeric>
-
 #include <fmt/format.h>
 
 #include "driver/end_to_end/compiled_for_test.h"
+#include "driver/end_to_end/numbers_for_test.h"
 
 namespace toroid {
 namespace {
 
 constexpr double kEps = 0x1p-24;  // half a unit in the last place of 1
-
-// Numbers in [offset, offset + 1), all of 24 bits.
-HostTensor uniform(std::vector<int64_t> sizes, double offset) {
-  HostTensor x(DType::F32, std::move(sizes));
-  uint64_t state = 9;
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    x.mutable_data<float>()[i] = static_cast<float>(offset + static_cast<double>(state >> 40) * 0x1p-24);
-  }
-  return x;
-}
 
 HostTensor all(double value, std::vector<int64_t> sizes) {
   return HostTensor::from_doubles(DType::F32, sizes, std::vector<double>(static_cast<size_t>(numel(sizes)), value));
@@ -68,23 +56,7 @@ class LongSums : public testing::TestWithParam<LongSum> {
     const std::string symbol = row.symbol.empty() ? "" : fmt::format("sym {} in [1, 10000000]\n", row.symbol);
     return fmt::format("{}graph(x: f32[{}]) {{\n  y: f32[{}] = {}(x, [{}])\n  return y\n}}", symbol, sizes, kept, of_dims, dims);
   }
-  // For each result what of x it is made of.
-  std::vector<std::vector<double>> parts(const HostTensor& x) const {
-    const LongSum& row = GetParam();
-    int64_t results = 1;
-    for (size_t d = 0; d < row.sizes.size(); ++d) results *= row.reduced[d] ? 1 : row.sizes[d];
-    std::vector<std::vector<double>> list(static_cast<size_t>(results));
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      int64_t rest = i, at = 0, stride = 1;
-      for (size_t d = row.sizes.size(); d-- > 0;) {
-        const int64_t index = rest % row.sizes[d];
-        rest /= row.sizes[d];
-        if (!row.reduced[d]) at += index * stride, stride *= row.sizes[d];
-      }
-      list[static_cast<size_t>(at)].push_back(x.double_at(i));
-    }
-    return list;
-  }
+  std::vector<std::vector<double>> parts(const HostTensor& x) const { return elements_of_results(x, GetParam().reduced); }
 };
 
 // A block's sums are of 80 steps at most, in one chain or in several; what follows is in double and rounded once.
@@ -96,7 +68,7 @@ TEST_P(LongSums, AreAsGoodAsABlocks) {
   const auto exact = parts(x);
   ASSERT_EQ(y.numel(), static_cast<int64_t>(exact.size()));
   for (size_t i = 0; i < exact.size(); ++i) {
-    const double sum = std::accumulate(exact[i].begin(), exact[i].end(), 0.0);
+    const double sum = sum_of(exact[i]);
     ASSERT_NEAR(y.double_at(static_cast<int64_t>(i)), sum, kBound * sum) << i;
   }
 }
@@ -106,7 +78,7 @@ TEST_P(LongSums, HaveMeansFarFromZero) {
   const HostTensor y = run(program("aten::mean.dim"), x);
   const auto exact = parts(x);
   for (size_t i = 0; i < exact.size(); ++i) {
-    const double mean = std::accumulate(exact[i].begin(), exact[i].end(), 0.0) / static_cast<double>(exact[i].size());
+    const double mean = sum_of(exact[i]) / static_cast<double>(exact[i].size());
     ASSERT_NEAR(y.double_at(static_cast<int64_t>(i)), mean, kBound * mean) << i;
   }
 }
@@ -118,11 +90,8 @@ TEST_P(LongSums, HaveVariancesFarFromZero) {
     const HostTensor y = run(program("aten::var.dim"), x);
     const auto exact = parts(x);
     for (size_t i = 0; i < exact.size(); ++i) {
-      const auto n = static_cast<double>(exact[i].size());
-      const double mean = std::accumulate(exact[i].begin(), exact[i].end(), 0.0) / n;
-      double squares = 0;
-      for (double each : exact[i]) squares += (each - mean) * (each - mean);
-      ASSERT_NEAR(y.double_at(static_cast<int64_t>(i)), squares / (n - 1), kBound * squares / (n - 1)) << i << ", offset " << offset;
+      const double variance = variance_of(exact[i]);
+      ASSERT_NEAR(y.double_at(static_cast<int64_t>(i)), variance, kBound * variance) << i << ", offset " << offset;
     }
   }
 }
@@ -134,12 +103,9 @@ TEST_P(LongSums, HaveMomentsThatAreRoundedOnce) {
   const auto exact = parts(x);
   double of_variances = 0, of_means = 0;  // squares of relative errors
   for (size_t i = 0; i < exact.size(); ++i) {
-    const auto n = static_cast<double>(exact[i].size());
-    const double mean = std::accumulate(exact[i].begin(), exact[i].end(), 0.0) / n;
-    double squares = 0;
-    for (double each : exact[i]) squares += (each - mean) * (each - mean);
+    const double mean = sum_of(exact[i]) / static_cast<double>(exact[i].size());
     const auto at = static_cast<int64_t>(i);
-    of_variances += std::pow(variances.double_at(at) * (n - 1) / squares - 1, 2) / static_cast<double>(exact.size());
+    of_variances += std::pow(variances.double_at(at) / variance_of(exact[i]) - 1, 2) / static_cast<double>(exact.size());
     of_means += std::pow(means.double_at(at) / mean - 1, 2) / static_cast<double>(exact.size());
   }
   EXPECT_LE(std::sqrt(of_variances), kEps);
@@ -181,14 +147,6 @@ class ShortSums : public LongSums {
     return std::sqrt(squares / static_cast<double>(all.size()));
   }
 };
-
-double sum_of(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
-double variance_of(const std::vector<double>& numbers) {
-  const auto n = static_cast<double>(numbers.size());
-  double squares = 0;
-  for (const double each : numbers) squares += std::pow(each - sum_of(numbers) / n, 2);
-  return squares / (n - 1);
-}
 
 // Rounding an exact result costs 0.4 kEps on average.
 TEST_P(ShortSums, ErrLittleMoreThanOneRounding) { EXPECT_LE(error("aten::sum.dim_IntList", 0, sum_of), 0.85 * kEps); }
