@@ -117,7 +117,7 @@ class ProductPrinter : public ThreadPrinter {
               .preludes = {.special = body_.is_special, .products = true, .convolutions = true},
               .tensor_maps = {maps.begin(), maps.end()}};
     }
-    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}{}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages,
+    sums_to(fmt::format("convolve<{}, {}, {}, {}>({}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages,
                         place(it.image, it.image_offset), body_.memory(it.filters), sizes),
             step);
     finish(step.provenance,

@@ -42,7 +42,8 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
   source.text = cuda::attention_text(kernel, source.name);
   const std::string& name = add_kernel(source);
-  shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper, .split_attention = is_split});
+  shared_.kernel_preludes.try_emplace(name,
+                                      cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper, .split_attention = is_split});
 
   const auto sizes = schedule::in_four_dims(q.sizes, 1), own_sizes = schedule::in_four_dims(k.sizes, 1);
   const sym::Expr heads = sizes[1], own_heads = own_sizes[1];
@@ -69,7 +70,8 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   std::vector<std::string> passed;
   for (size_t i = maps.size(); i < pointers.size(); ++i) passed.push_back(fmt::format("(void*)&operands[{}]", i));
   passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
-  const sym::Expr blocks = is_split ? schedule::split_attention_blocks(kernel, k.sizes) : sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
+  const sym::Expr blocks =
+      is_split ? schedule::split_attention_blocks(kernel, k.sizes) : sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
   write_gpu_launch({name, types_of_operands(kernel), std::move(passed), maps, blocks, kernel.threads(),
                     static_cast<int>(kernel.shared_bytes()), 1, true});
 }

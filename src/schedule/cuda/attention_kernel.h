@@ -28,11 +28,11 @@ struct AttentionKernel {
   bool folds_scale;  // into the exponent, where nothing is added to scores
   bool hopper = false;
   int split_rows = 0;  // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
-  int keys = 64;   // of a tile
-  int warps = 4;   // of a block
-  int tiles = 1;   // of 16 queries, a warp
-  int groups = 2;  // Hopper: of 4 warps with 64 queries, besides the one that loads
-  int stages = 2;  // Hopper: of the rings of keys and of values
+  int keys = 64;       // of a tile
+  int warps = 4;       // of a block
+  int tiles = 1;       // of 16 queries, a warp
+  int groups = 2;      // Hopper: of 4 warps with 64 queries, besides the one that loads
+  int stages = 2;      // Hopper: of the rings of keys and of values
 
   // At most; of few queries.
   int split_blocks() const { return kMultiprocessors * (width == 64 ? 2 : 1); }

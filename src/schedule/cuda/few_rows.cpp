@@ -6,9 +6,9 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kMostRows = 64;
-constexpr int kUnit = 8;            // columns of a matrix of tensor cores
-constexpr int kWarpsAtOnce = 16;    // of a multiprocessor
-constexpr int kContiguousRows = 64; // columns of a tile where the right side's rows are contiguous
+constexpr int kUnit = 8;             // columns of a matrix of tensor cores
+constexpr int kWarpsAtOnce = 16;     // of a multiprocessor
+constexpr int kContiguousRows = 64;  // columns of a tile where the right side's rows are contiguous
 constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 32;
 
 bool has_kernel(const ProductShape& shape) {
@@ -25,8 +25,8 @@ bool has_kernel(const ProductShape& shape) {
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool has_rows = tiles.rows == 8 || tiles.rows == 16 || tiles.rows == 32 || tiles.rows == 64;
   const int units = tiles.columns / kUnit;
-  const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? units == 1 || units == 2 || units == 4 || units == 8
-                                                                               : tiles.columns == kContiguousRows);
+  const bool has_columns = tiles.columns % kUnit == 0 &&
+                           (shape.b.transposed ? units == 1 || units == 2 || units == 4 || units == 8 : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
   return has_kernel(shape) && has_rows && has_columns && has_warps && tiles.stages >= 1 && tiles.stages <= 8 && tiles.cluster == 1 &&
          !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
@@ -45,7 +45,9 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   return tiles;
 }
 
-int few_rows_blocks_at_once(const GpuTiles& tiles) { return std::max(1, (tiles.rows > 32 ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps); }
+int few_rows_blocks_at_once(const GpuTiles& tiles) {
+  return std::max(1, (tiles.rows > 32 ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
+}
 
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 8;

@@ -23,7 +23,7 @@ std::string order_of(std::string_view input, std::string_view line, std::string_
 
 std::string sort_of(std::string_view type) {
   return order_of(fmt::format("x: {}", type), fmt::format("v: {0}, i: i64{1} = aten::sort(x, -1)", type, type.substr(type.find('['))),
-                   "v, i");
+                  "v, i");
 }
 TEST(OrderKernels, SortRowsInSharedMemoryWhereTheyFit) {
   EXPECT_EQ(sort_of("f32[64, 16384]"), "sort-rows");
@@ -46,7 +46,7 @@ TEST(OrderKernels, HaveSharedMemoryForEveryRow) {
 
 std::string topk_of(std::string_view type, std::string_view k, std::string_view results) {
   return order_of(fmt::format("x: {}", type),
-                   fmt::format("v: {0}[{2}], i: i64[{2}] = aten::topk(x, {1})", type.substr(0, type.find('[')), k, results), "v, i");
+                  fmt::format("v: {0}[{2}], i: i64[{2}] = aten::topk(x, {1})", type.substr(0, type.find('[')), k, results), "v, i");
 }
 TEST(OrderKernels, SelectUpToAThousandElements) {
   EXPECT_EQ(topk_of("f32[64, 20000]", "1024", "64, 1024"), "radix-select");

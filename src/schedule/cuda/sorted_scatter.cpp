@@ -10,7 +10,7 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kWorthSorting = 512;               // elements that a thread would go through
+constexpr int64_t kWorthSorting = 512;             // elements that a thread would go through
 constexpr int64_t kMostSorted = int64_t{1} << 29;  // that are sorted
 
 }  // namespace
@@ -33,8 +33,7 @@ std::optional<Destination> destination_of(const loop::LoopProgram& program, cons
 std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, ScatterKernel& kernel) {
   const ScatterThreads threads = scatter_threads(program, kernel);
   const sym::Expr elements = product_of_extents(threads.serial);
-  if (threads.serial.empty() || sym::evaluate_hint(elements) < kWorthSorting || !sym::known_le(elements, kMostSorted))
-    return std::nullopt;
+  if (threads.serial.empty() || sym::evaluate_hint(elements) < kWorthSorting || !sym::known_le(elements, kMostSorted)) return std::nullopt;
   const std::optional<Destination> destination = destination_of(program, kernel);
   if (!destination) return std::nullopt;
 
