@@ -316,7 +316,8 @@ TEST_F(Cli, TimesEachStepOnRequest) {
     EXPECT_NE(printed.find(fmt::format("  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
         << printed;
   }
-  constexpr size_t kOtherLines = 8;  // the model, its steps, an input, an output, a size, the machine's limits, what they mean, the columns
+  // The model, its steps, an input, an output, a size, what is beside the steps, the machine's limits, what they mean, the columns.
+  constexpr size_t kOtherLines = 9;
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + kOtherLines) << printed;
   EXPECT_GT(json["copy_bytes_per_s"], 1e8);
   EXPECT_GT(json["multiply_flops_per_s"], 1e8);

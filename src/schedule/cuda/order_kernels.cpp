@@ -117,6 +117,7 @@ RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
 }
 
 void add_workspace(loop::LoopProgram& program, CallStep& step) {
+  if (step.choice != kRadixSort && step.choice != kCompaction) return;  // other calls' operands may have no dims
   const DType dtype = program.buffer(step.call.operands[0].buffer).dtype;
   const OrderedRows rows = rows_of(step.call);
   sym::Expr words = 0;
