@@ -30,6 +30,8 @@
 #include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/attention/expand_attention.h"
+#include "passes/attention/merge_gradient.h"
+#include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
 #include "passes/pipeline.h"
@@ -37,6 +39,7 @@
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
+#include "schedule/cuda/attention_gradient_kernel.h"
 #include "schedule/cuda/attention_kernel.h"
 #include "schedule/planner.h"
 #include "schedule/text/text.h"
@@ -75,13 +78,18 @@ std::string target_text(const CompileModelOptions& options) {
                      has_random_delays() ? ", with random delays" : "");
 }
 
-// Which attentions the target computes by one kernel; of GPUs those whose tensor cores take bfloat16.
-std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileModelOptions& options) {
+// Is it for GPUs whose tensor cores take bfloat16?
+bool has_tensor_cores(const CompileModelOptions& options) {
   constexpr int kLeastArchitecture = 80;
-  const bool has_any =
-      options.target == codegen::Target::EmulatedCuda ||
-      std::ranges::all_of(architectures_of(options), [](const std::string& each) { return capability_of(each) >= kLeastArchitecture; });
-  return [has_any](const Graph& graph, const Node& node) { return has_any && schedule::has_attention_kernel(graph, node); };
+  return options.target == codegen::Target::EmulatedCuda ||
+         std::ranges::all_of(architectures_of(options), [](const std::string& each) { return capability_of(each) >= kLeastArchitecture; });
+}
+
+// Which attentions the target computes by one kernel.
+std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileModelOptions& options) {
+  return [has_any = has_tensor_cores(options)](const Graph& graph, const Node& node) {
+    return has_any && schedule::has_attention_kernel(graph, node);
+  };
 }
 
 // What is for processors alone.
@@ -313,8 +321,17 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
     dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
   }
 
+  const auto has_gradient_kernel = [&](const TensorType& q, const TensorType& v) {
+    return has_tensor_cores(options) && schedule::has_attention_gradient_kernel(q, v);
+  };
+  if (options.target != codegen::Target::Cpu && options.optimise && merge_attention_gradients(program, has_gradient_kernel)) {
+    remove_dead_code(program);
+    dumps.write("merge-attention-gradients", [&] { return to_text(program, {.provenance = true}); });
+  }
+
   std::vector<LoweredGraph> lowered = lower(program, {.realise_all = !options.optimise,
                                                       .convolutions_as_loops = options.target != codegen::Target::Cpu,
+                                                      .products_of_narrow = options.target == codegen::Target::Cuda,
                                                       .convolutions_in_tiles = is_hopper(options)});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });

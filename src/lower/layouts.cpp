@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lower/phased_convolution.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -12,7 +13,7 @@ bool is_channels_last_convolution(const Graph& graph, const Node& node) {
   return op != nullptr && !op->transposed && op->stride.size() <= 2 && (dtype == DType::F32 || is_reduced_float(dtype));
 }
 
-std::vector<bool> channels_last_values(const Graph& graph) {
+std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   std::vector<bool> result(graph.num_values());
   // [N, C, ...] as in the input.
   auto keeps_channels = [&](ValueId input, ValueId output) {
@@ -38,7 +39,7 @@ std::vector<bool> channels_last_values(const Graph& graph) {
     }
   };
   for (const Node& node : graph.nodes()) {
-    if (is_channels_last_convolution(graph, node)) {
+    if (is_channels_last_convolution(graph, node) || (in_tiles && phased_convolution(graph, node))) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;
     }

@@ -9,11 +9,14 @@
 #include "graph/builder.h"
 #include "lower/convolution_loops.h"
 #include "lower/cost.h"
+#include "lower/filter_gradient.h"
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
 #include "lower/nextafter.h"
 #include "lower/packed_convolution.h"
+#include "lower/phased_convolution.h"
+#include "passes/attention/merge_gradient.h"
 #include "passes/constant_values.h"
 #include "support/match.h"
 
@@ -44,7 +47,7 @@ class Lowering {
 
   LoweredGraph run() {
     count_uses();
-    channels_last_ = channels_last_values(graph_);
+    channels_last_ = channels_last_values(graph_, options_.convolutions_in_tiles);
     if (!options_.realise_all && &graph_ == &program_.graph) constant_ = constant_values(program_);
     constant_.resize(graph_.num_values());
     values_.resize(graph_.num_values());
@@ -350,7 +353,10 @@ class Lowering {
         [&](const Scatter& op) { lower_scatter(node, op); }, [&](const Reduce& op) { lower_reduce(node, op); },
         [&](const Scan& op) { lower_scan(node, op); }, [&](const Sort&) { lower_call(node, true); },
         [&](const Matmul&) { lower_matmul(node); }, [&](const Convolution&) { lower_convolution(node); },
-        [&](const Attention&) { lower_attention(node); }, [&](const Library& op) { lower_call(node, op.name != "products.grouped"); });
+        [&](const Attention&) { lower_attention(node); },
+        [&](const Library& op) {
+          op.name == kAttentionGradient ? lower_attention(node) : lower_call(node, op.name != "products.grouped");
+        });
   }
 
   void lower_input(const Node& node, const Input& op) {
@@ -596,13 +602,14 @@ class Lowering {
       define_buffer(node.outputs[0], out);
       return;
     }
-    // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as MeanM2's update, and free of
-    // its divisions. With m the first pass's mean, rounded, and d = x - m,
+    // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as MeanM2's update, and
+    // free of its divisions. With m the first pass's mean, rounded, and d = x - m,
     //
     //   mean = m + sum d / n      squares = sum d^2 - (sum d)^2 / n
     //
-    // The correction is as small as m's error. It makes the mean of equal numbers that number, and their squares 0. It is needed only where rows lie
-    // far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds nothing to do.
+    // The correction is as small as m's error. It makes the mean of equal numbers that number, and their squares 0. It is needed only where
+    // rows lie far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds
+    // nothing to do.
     //
     // What follows from sums alone is in the results' dtype, which may be F64 where the row is F32; elements meet m in their own.
     const DType type = exprs().dtype(value), wide = dtype(node.outputs[0]);
@@ -724,6 +731,13 @@ class Lowering {
   void lower_matmul(const Node& node) {
     const ValueId left = node.inputs[0], right = node.inputs[1];
     if (takes_int4(node) && lower_int4_matmul(node)) return;
+    if (const DType narrow = widened_from(node); narrow != DType::F32) {
+      loop::Call call{node.op, {narrow_factor(left, narrow)}};
+      call.operands.push_back(narrow_factor(right, narrow));
+      const BufferId out = new_buffer(node.outputs[0]);
+      add_computation(std::move(call), {out}, {node.provenance});
+      return define_buffer(node.outputs[0], out);
+    }
     if (!takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
@@ -732,6 +746,37 @@ class Lowering {
     const BufferId out = new_buffer(node.outputs[0]);
     add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
     define_buffer(node.outputs[0], out);
+  }
+
+  // The dtype of 16 bits that both factors of a product in F32 were cast from: their products are exact in F32, whose sums a GPU's tensor
+  // cores make of them. F32 where there is none.
+  DType widened_from(const Node& node) {
+    if (!options_.products_of_narrow || dtype(node.outputs[0]) != DType::F32) return DType::F32;
+    for (DType narrow : {DType::BF16, DType::F16}) {
+      if (is_cast_from(node.inputs[0], narrow) && is_cast_from(node.inputs[1], narrow)) return narrow;
+    }
+    return DType::F32;
+  }
+
+  // The factor before it was cast, with one stride for all batches, as libraries take them: a copy where it does not lie so.
+  loop::Operand narrow_factor(ValueId id, DType narrow) {
+    const std::optional<loop::Operand> window = window_before_cast(id, narrow);
+    const size_t rank = sizes(id).size();
+    if (window) {
+      bool is_even = true;
+      for (size_t d = 0; d + 3 < rank; ++d)
+        is_even = is_even && sym::known_eq(window->strides[d], window->strides[d + 1] * window->sizes[d + 1]);
+      if (is_even) return *window;
+    }
+    std::vector<sym::Expr> strides = contiguous_strides(sizes(id));
+    if (window && window->strides[rank - 2].is_const(1)) {
+      strides[rank - 2] = 1;
+      strides[rank - 1] = sizes(id)[rank - 2];
+    }
+    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_narrow", narrow, sizes(id)));
+    loops_->buffer(copy).strides = strides;
+    add_computation(loop::Map{lowered(id).axes, exprs().convert(lowered(id).value, narrow)}, {copy}, lowered(id).provenance);
+    return {copy, sizes(id), std::move(strides), 0};
   }
 
   bool takes_int8(const Node& node) {
@@ -770,20 +815,27 @@ class Lowering {
     lower_view(graph_.producer(to));
   }
 
-  // What all heads say of one query lies together: models make one row of it.
+  // What all heads say of one query lies together: models make one row of it. So do gradients.
   void lower_attention(const Node& node) {
     lower_call(node, false);
-    const ValueId id = node.outputs[0];
-    const std::vector<sym::Expr>& s = sizes(id);
-    const bool is_result =
-        uses_[static_cast<size_t>(id)] == 1 && std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
-    if ((dtype(id) != DType::F32 && !is_reduced_float(dtype(id))) || s.size() != 4 || is_result) return;
-    loops_->buffer(*lowered(id).buffer).strides = {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1};
+    for (ValueId id : node.outputs) {
+      const std::vector<sym::Expr>& s = sizes(id);
+      const bool is_statistics = id != node.outputs[0] && dtype(id) == DType::F32;
+      const bool is_result =
+          uses_[static_cast<size_t>(id)] == 1 && std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+      if ((dtype(id) != DType::F32 && !is_reduced_float(dtype(id))) || s.size() != 4 || is_statistics || is_result) continue;
+      loops_->buffer(*lowered(id).buffer).strides = {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1};
+    }
   }
 
   // The bias is left to whatever is done with the result besides.
   void lower_convolution(const Node& node) {
-    if (options_.convolutions_in_tiles && is_packed_convolution(graph_, node)) return lower_packed_convolution(node);
+    if (options_.convolutions_in_tiles) {
+      const bool is_main = &graph_ == &program_.graph;  // a subgraph's inputs may begin anywhere
+      if (const auto it = filter_gradient_of(graph_, node); it && is_main) return lower_filter_gradient(node, *it);
+      if (const auto it = phased_convolution(graph_, node); it && is_main) return lower_phased_convolution(node, *it);
+      if (is_packed_convolution(graph_, node)) return lower_packed_convolution(node);
+    }
     if (options_.convolutions_as_loops) return lower_convolution_loops(node);
     if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
     const ValueId id = node.outputs[0];
@@ -805,34 +857,114 @@ class Lowering {
     define_buffer(id, out);
   }
 
+  // A copy of a value that is in memory, with its channels next to each other and other sizes. `element`: in terms of the value's.
+  template <class Element>
+  loop::Operand packed_copy(const Node& node, ValueId of, const std::vector<sym::Expr>& made, const Element& element) {
+    operand(of, false);  // puts it in memory
+    const BufferId buffer = prepared_if_constant(of, new_buffer(graph_.value(of).name + "_packed", dtype(of), made));
+    loops_->buffer(buffer).strides = channels_last_strides(made);
+    std::vector<sym::Expr> axes = fresh_axes(made);
+    const LoadAt at_index = [&](const std::vector<sym::Expr>& index) { return at(of, index); };
+    const ExprId value = element(axes, at_index);
+    add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
+    return {buffer, made, channels_last_strides(made), 0};
+  }
+
   void lower_packed_convolution(const Node& node) {
     const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
     const auto& op = std::get<Convolution>(node.op);
     const PackedConvolution it = packed_convolution(op, dtype(id), sizes(image), sizes(weight), sizes(id));
-    const auto copy = [&](ValueId of, const std::vector<sym::Expr>& made, const auto& element) -> loop::Operand {
-      operand(of, false);  // puts it in memory
-      const BufferId buffer = prepared_if_constant(of, new_buffer(graph_.value(of).name + "_packed", dtype(of), made));
-      loops_->buffer(buffer).strides = channels_last_strides(made);
-      std::vector<sym::Expr> axes = fresh_axes(made);
-      const ExprId value = element(axes, [&](const std::vector<sym::Expr>& index) { return at(of, index); });
-      add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
-      return {buffer, made, channels_last_strides(made), 0};
-    };
     const auto image_operand = [&]() -> loop::Operand {
       if (sym::known_eq(it.image_sizes[1], sizes(image)[1])) {
         if (const loop::Operand window = operand(image, false); is_in_packs(window, channels_of_pack(dtype(id)))) return window;
       }
-      return copy(image, it.image_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+      return packed_copy(node, image, it.image_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
         return packed_image(exprs(), it, op, sizes(image), axes, element);
       });
     };
     loop::Call call{it.op, {image_operand()}};
-    call.operands.push_back(copy(weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
-      return packed_filter(exprs(), it, sizes(weight), axes, element);
-    }));
+    const auto filters = [&]() -> loop::Operand {
+      const bool is_main = &graph_ == &program_.graph;  // a subgraph's inputs may begin anywhere
+      if (is_main && !it.has_pairs) return operand_in_packs(node, weight, true);
+      return packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+        return packed_filter(exprs(), it, sizes(weight), axes, element);
+      });
+    };
+    call.operands.push_back(filters());
     const BufferId out = new_buffer(id);
     add_computation(std::move(call), {out}, {node.provenance});
     define_convolution(node, out);
+  }
+
+  // The value with its channels next to each other, in packs; a copy where it does not lie so. `as_a_whole`: without gaps.
+  loop::Operand operand_in_packs(const Node& node, ValueId id, bool as_a_whole) {
+    const int pack = channels_of_pack(dtype(id));
+    std::vector<sym::Expr> made = sizes(id);
+    made[1] = sym::align_up(made[1], pack);
+    if (sym::known_eq(made[1], sizes(id)[1])) {
+      loop::Operand window = operand(id, false);
+      if (!as_a_whole && is_in_packs(window, pack)) return window;
+      const std::vector<sym::Expr> whole = channels_last_strides(made);
+      bool has_gaps = !window.offset.is_const(0);
+      for (size_t d = 0; d < made.size(); ++d) has_gaps = has_gaps || (!made[d].is_const(1) && !sym::known_eq(window.strides[d], whole[d]));
+      window.strides = whole;
+      if (!has_gaps && is_in_packs(window, pack)) return window;
+    }
+    return packed_copy(node, id, made, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+      return zero_unless(exprs(), sym::lt(axes[1], sizes(id)[1]), element(axes));
+    });
+  }
+
+  void lower_filter_gradient(const Node& node, const FilterGradient& it) {
+    const ValueId id = node.outputs[0];
+    const std::vector<sym::Expr>& s = sizes(id);  // [C, K, taps…]
+    const loop::Operand image = operand_in_packs(node, it.image, false), results = operand_in_packs(node, it.results, true);
+    std::vector<sym::Expr> made(s.begin() + 1, s.end());
+    made.push_back(image.sizes[1]);
+    sym::Expr of_filter = image.sizes[1], pixels = results.sizes[0];
+    for (size_t d = 2; d < s.size(); ++d) {
+      of_filter = of_filter * s[d];
+      pixels = pixels * results.sizes[d];
+    }
+    const int64_t parts = filter_gradient_tiles(s[1], of_filter, pixels).parts;
+    made.insert(made.begin(), parts);
+    const std::string& name = graph_.value(id).name;
+    const BufferId sums_of_parts = new_buffer(name + "_parts", DType::F32, made);
+    add_computation(loop::Call{filter_gradient_call(it), {image, results}}, {sums_of_parts}, {node.provenance});
+    const auto load = [&](BufferId buffer, const std::vector<sym::Expr>& axes) { return exprs().load(buffer, axes, DType::F32); };
+    std::vector<sym::Expr> axes = fresh_axes(s), index(axes.begin() + 1, axes.end());
+    index.push_back(axes[0]);
+    if (parts == 1) {
+      index.insert(index.begin(), 0);
+      return define(id, std::move(axes), exprs().convert(load(sums_of_parts, index), dtype(id)), {node.provenance});
+    }
+    made.erase(made.begin());
+    made.back() = s[0];
+    const BufferId sums = new_buffer(name + "_sums", DType::F32, made);
+    const std::vector<sym::Expr> own = fresh_axes(made);
+    std::vector<sym::Expr> of_parts = {program_.symbols->axis(parts, "r")};
+    of_parts.insert(of_parts.end(), own.begin(), own.end());
+    add_computation(loop::Reduction{own, {of_parts[0]}, ReduceOp::Sum, load(sums_of_parts, of_parts)}, {sums}, {node.provenance});
+    define(id, std::move(axes), exprs().convert(load(sums, index), dtype(id)), {node.provenance});
+  }
+
+  void lower_phased_convolution(const Node& node, const PhasedConvolution& it) {
+    const ValueId id = node.outputs[0], weight = node.inputs[1];
+    const sym::Expr channels = sizes(id)[1];
+    loop::Call call{it.op, {operand_in_packs(node, node.inputs[0], false)}};
+    call.operands.push_back(packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+      return phased_filter(exprs(), it, channels, axes, element);
+    }));
+    const BufferId out = new_buffer(graph_.value(id).name, dtype(id), it.output_sizes);
+    loops_->buffer(out).strides = channels_last_strides(it.output_sizes);
+    prepared_if_constant(id, out);
+    add_computation(std::move(call), {out}, {node.provenance});
+    if (it.is_plain) return define_convolution(node, out);
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId value = phased_result(exprs(), it, channels, axes,
+                                       [&](const std::vector<sym::Expr>& index) { return exprs().load(out, index, dtype(id)); });
+    define(id, axes, node.inputs.size() > 2 ? exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})}) : value,
+           {node.provenance});
   }
 
   // Do the channels of each pixel lie next to each other, from a place on where a pack may begin?
@@ -873,8 +1005,8 @@ class Lowering {
     return sym::evaluate_hint(image.sizes[1]) <= kFewChannels || image.strides[1].is_const(1);
   }
 
-  // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a copy in
-  // float32.
+  // The image with its channels next to each other; in planes where there are few, which the convolution takes as they are. Of float16 a
+  // copy in float32.
   loop::Operand image_operand(ValueId id) {
     if (dtype(id) != DType::F16) {
       const loop::Operand window = operand(id, false);

@@ -32,6 +32,7 @@ struct LoweredGraph {
 struct LowerOptions {
   bool realise_all = false;  // every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault
   bool convolutions_as_loops = false;  // else they are calls of the library
+  bool products_of_narrow = false;     // products in float32 of factors that were widened from 16 bits take those as they were
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
 };
 std::vector<LoweredGraph> lower(const Program& program, const LowerOptions& options = {});

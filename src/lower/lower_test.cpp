@@ -314,6 +314,50 @@ graph(x: f32[2, 4, 5], w: f32[4, 3, 3]) {
             "((i8 - r0)//2 <= 4))), mul(x[i6, r1, (i8 - r0)//2], w[r1, i7, r0]), 0.0)\n");
 }
 
+void expect_contains(const std::string& loops, std::string_view part) { EXPECT_NE(loops.find(part), std::string::npos) << loops; }
+
+TEST(Lower, AProductOfWidenedFactorsTakesThemAsTheyWere) {
+  expect_contains(loops_of(parse_text(R"(
+graph(x: bf16[2, 3, 4, 16], y: bf16[2, 3, 8, 16]) {
+  p: bf16[3, 2, 4, 16] = permute(x, dims=[1, 0, 2, 3])
+  a: f32[3, 2, 4, 16] = cast(p)
+  r: bf16[3, 2, 8, 16] = reshape(y)
+  b: f32[3, 2, 8, 16] = cast(r)
+  t: f32[3, 2, 16, 8] = permute(b, dims=[0, 1, 3, 2])
+  z: f32[3, 2, 4, 8] = matmul(a, t)
+  return z
+})"),
+                           {.products_of_narrow = true}),
+                  "call z = matmul() on a_narrow[3, 2, 4, 16], y[3, 2, 16, 8] strides [256, 128, 1, 16]\n");
+}
+
+TEST(Lower, AGradientOfFiltersIsAProductOverPixelsInParts) {
+  const std::string loops = loops_of(parse_text(R"(
+graph(x: bf16[4, 16, 32, 32] strides [16384, 1, 512, 16], g: bf16[4, 24, 32, 32] strides [24576, 1, 768, 24]) {
+  a: bf16[16, 4, 32, 32] = permute(x, dims=[1, 0, 2, 3])
+  b: bf16[24, 4, 32, 32] = permute(g, dims=[1, 0, 2, 3])
+  w: bf16[16, 24, 3, 3] = convolution(a, b, stride=[1, 1], padding=[1, 1], dilation=[1, 1], output_padding=[0, 0], transposed=false, groups=1)
+  return w
+})"),
+                                     {.convolutions_as_loops = true, .convolutions_in_tiles = true});
+  expect_contains(loops,
+                  "call w_parts = library.convolution.filter_gradient(attributes=[1, 1, 1, 1, 1, 1]) on x[4, 16, 32, 32] strides "
+                  "[16384, 1, 512, 16], g[4, 24, 32, 32] strides [24576, 1, 768, 24]\n");
+  expect_contains(loops, " = sum over r0 of w_parts[r0, ");
+}
+
+TEST(Lower, PhasesOfATransposedConvolutionAreFiltersOfOneThatIsNot) {
+  expect_contains(
+      loops_of(parse_text(R"(
+graph(x: bf16[4, 16, 5] strides [80, 1, 16], w: bf16[16, 8, 3]) {
+  y: bf16[4, 8, 10] = convolution(x, w, stride=[2], padding=[1], dilation=[1], output_padding=[1], transposed=true, groups=1)
+  return y
+})"),
+               {.convolutions_as_loops = true, .convolutions_in_tiles = true}),
+      "call y = convolution(stride=[1], padding=[1], dilation=[1], output_padding=[0], transposed=false, groups=1) on x[4, 16, 5] "
+      "strides [80, 1, 16], w_packed[16, 16, 2]");
+}
+
 TEST(Lower, ANumberReadFromATensorIsBoundBeforeItIsUsed) {
   EXPECT_EQ(loops_of(R"(
 sym u0 in [0, 9] from data

@@ -7,15 +7,8 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kMostPixels = (int64_t{1} << 31) - 256;  // the kernel counts them in 32 bits, and those of a tile beyond the last
-constexpr int kPackBytes = 16, kOfPixel = 4;               // channels of one pixel of a pair
-constexpr int64_t kFilters = 8;                            // whose results are written at once
-
-// The element, or zero where the condition, a number, does not hold.
-loop::ExprId where(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId value) {
-  if (holds.is_const(1)) return value;
-  return exprs.masked(exprs.convert(exprs.index(holds), DType::Bool), value, exprs.literal(Scalar(0.0), exprs.dtype(value)));
-}
+constexpr int kPackBytes = 16, kOfPixel = 4;  // channels of one pixel of a pair
+constexpr int64_t kFilters = 8;               // whose results are written at once
 
 // Where an element of a pair is, in the last dim of what there was: `before` its first place.
 sym::Expr place_in_pairs(const std::vector<sym::Expr>& index, sym::Expr before) {
@@ -31,10 +24,15 @@ loop::ExprId packed(loop::ExprTable& exprs, const PackedConvolution& it, sym::Ex
     from.back() = place_in_pairs(index, before);
     inside = sym::logical_and(sym::le(0, from.back()), sym::lt(from.back(), sizes.back()));
   }
-  return where(exprs, sym::logical_and(inside, sym::lt(from[1], sizes[1])), element(from));
+  return zero_unless(exprs, sym::logical_and(inside, sym::lt(from[1], sizes[1])), element(from));
 }
 
 }  // namespace
+
+loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId value) {
+  if (holds.is_const(1)) return value;
+  return exprs.masked(exprs.convert(exprs.index(holds), DType::Bool), value, exprs.literal(Scalar(0.0), exprs.dtype(value)));
+}
 
 bool is_packed_convolution(const Graph& graph, const Node& node) {
   const auto* op = std::get_if<Convolution>(&node.op);

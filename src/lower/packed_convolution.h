@@ -1,15 +1,21 @@
 // Which convolutions a GPU's kernel makes in tiles, and of what: images and filters whose channels lie next to each other in packs of 16
 // bytes.
 //
-// That is what one access brings. Where an image has other numbers of channels, both operands are copies with zeros behind them. An image of up
-// to four channels of 16 bits that is read with a stride of 2 along its rows, as the first layer of many models does, is cheaper than that as
-// one of pairs of pixels: two times four channels, read with a stride of 1.
+// That is what one access brings. Where an image has other numbers of channels, both operands are copies with zeros behind them. An image
+// of up to four channels of 16 bits that is read with a stride of 2 along its rows, as the first layer of many models does, is cheaper than
+// that as one of pairs of pixels: two times four channels, read with a stride of 1.
 #pragma once
 
 #include "graph/graph.h"
 #include "lower/convolution_loops.h"
 
 namespace toroid {
+
+// A kernel in tiles counts them in 32 bits, and those of a tile beyond the last.
+inline constexpr int64_t kMostPixels = (int64_t{1} << 31) - 256;
+
+// The value, or zero where the condition, a number, does not hold.
+loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId value);
 
 // Of float32 or narrower floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8, and no
 // more pixels than 32 bits count.

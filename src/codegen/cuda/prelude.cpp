@@ -47,6 +47,9 @@ const std::string_view kHopperConvolution =
 const std::string_view kEmulatedConvolution =
 #include "codegen/cuda/prelude/emulated_convolution.inc"
 ;
+const std::string_view kFilterGradient =
+#include "codegen/cuda/prelude/filter_gradient.inc"
+;
 const std::string_view kWarpProducts =
 #include "codegen/cuda/prelude/warp_mma.inc"
 ;
@@ -65,6 +68,9 @@ const std::string_view kScans =
 const std::string_view kOrder =
 #include "codegen/cuda/prelude/sort.inc"
 #include "codegen/cuda/prelude/select.inc"
+;
+const std::string_view kAttentionGradientText =
+#include "codegen/cuda/prelude/attention_gradient.inc"
 ;
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/hopper_attention.inc"
@@ -85,11 +91,13 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
     text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
     text += emulated ? kEmulatedConvolution : kHopperConvolution;
   }
+  if (preludes.filter_gradients) text += kFilterGradient;
   if (preludes.attention || preludes.few_rows) text += kWarpProducts;
   if (preludes.few_rows || preludes.split_attention) text += kStreamK;
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
+  if (preludes.attention_gradient) text += kAttentionGradientText;
   if (preludes.split_attention) text += kSplitAttention;
   if (preludes.order) text += kOrder;
   if (preludes.scans) text += kScans;

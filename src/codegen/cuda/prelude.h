@@ -15,22 +15,26 @@ struct Preludes {
   bool special = false;       // the special functions: library/special/, as it is
   bool products = false;      // products on tensor cores
   bool convolutions = false;  // the same of images and filters; with `products`
-  bool few_rows = false;      // products of few rows
+  bool filter_gradients = false;  // with `convolutions`
+  bool few_rows = false;  // products of few rows
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
   bool scans = false;
-  bool split_attention = false;  // of few queries; with attention
+  bool split_attention = false;   // of few queries; with attention
+  bool attention_gradient = false;  // with attention
   void add(const Preludes& other) {
     special |= other.special;
     products |= other.products;
     convolutions |= other.convolutions;
+    filter_gradients |= other.filter_gradients;
     few_rows |= other.few_rows;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
     order |= other.order;
     scans |= other.scans;
     split_attention |= other.split_attention;
+    attention_gradient |= other.attention_gradient;
   }
   auto operator<=>(const Preludes&) const = default;
 };

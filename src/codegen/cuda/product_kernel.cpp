@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "codegen/cpp/names.h"
+#include "codegen/cuda/filter_gradient_kernel.h"
 #include "codegen/cuda/thread_printer.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
@@ -280,6 +281,7 @@ class ProductPrinter : public ThreadPrinter {
 }  // namespace
 
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name) {
+  if (std::holds_alternative<Library>(step.call.op)) return print_filter_gradient(program, step, graph, std::move(name));
   ProductPrinter printer(program, graph, std::move(name));
   return std::holds_alternative<Convolution>(step.call.op) ? printer.run_convolution(step) : printer.run(step);
 }

@@ -5,6 +5,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "passes/attention/merge_gradient.h"
 #include "schedule/cuda/attention_kernel.h"
 #include "support/match.h"
 
@@ -118,6 +119,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
     if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
   }
+  if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, schedule::kFlashAttention)) return print_gpu_attention_gradient(call);
   if (const size_t mark = call.kernel.find('#'); mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");

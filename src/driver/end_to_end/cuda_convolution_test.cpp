@@ -113,6 +113,38 @@ graph(a: f32[2, 6, 5, 4], w: f32[6, 3, 3, 2], b: f32[6], c: bf16[1, 4, 7], v: bf
   z: bf16[1, 5, 15] = aten::conv_transpose1d(c, v, none, [2], [1], [1])
   return y, z
 })"},
+    {"transposed_on_tensor_cores_by_phases", R"(
+graph(a: bf16[2, 16, 5, 4], w: bf16[16, 24, 3, 2], b: bf16[24], c: f16[1, 8, 7], v: f16[8, 16, 4]) {
+  y: bf16[2, 24, 10, 10] = aten::conv_transpose2d.input(a, w, b, [2, 3], [1, 0], [1, 0])
+  z: f16[1, 16, 15] = aten::conv_transpose1d(c, v, none, [2], [1], [1])
+  return y, z
+})"},
+    {"gradients_on_tensor_cores", R"(
+graph(a: bf16[3, 24, 9, 10], w: bf16[136, 24, 3, 3], g: bf16[3, 136, 9, 10]) {
+  p: bf16[3, 24, 9, 10] = aten::relu(a)
+  y: bf16[3, 136, 9, 10] = aten::conv2d(p, w, none, [1, 1], [1, 1])
+  d: bf16[3, 136, 9, 10] = aten::mul.Tensor(g, y)
+  x: bf16[3, 24, 9, 10], v: bf16[136, 24, 3, 3], u: bf16[136] = aten::convolution_backward(d, p, w, [136], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true])
+  return x, v, u
+})"},
+    {"gradients_of_strides_on_tensor_cores", R"(
+graph(a: bf16[2, 3, 20, 21], w: bf16[16, 3, 7, 7], v: bf16[72, 16, 1, 1], u: bf16[8, 72, 3, 2], g: bf16[2, 8, 2, 3]) {
+  y: bf16[2, 16, 10, 11] = aten::conv2d(a, w, none, [2, 2], [3, 3])
+  z: bf16[2, 72, 5, 6] = aten::conv2d(y, v, none, [2, 2], [0, 0])
+  dz: bf16[2, 72, 5, 6], du: bf16[8, 72, 3, 2], db: bf16[8] = aten::convolution_backward(g, z, u, [8], [3, 2], [1, 0], [1, 1], false, [0, 0], 1, [true, true, true])
+  dy: bf16[2, 16, 10, 11], dv: bf16[72, 16, 1, 1], dc: bf16[72] = aten::convolution_backward(dz, y, v, [72], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [true, true, true])
+  da: bf16[2, 3, 20, 21], dw: bf16[16, 3, 7, 7], de: bf16[16] = aten::convolution_backward(dy, a, w, [16], [2, 2], [3, 3], [1, 1], false, [0, 0], 1, [true, true, true])
+  return da, dw, de, dv, dc, du, db
+})"},
+    {"gradients_of_many_pixels_in_parts",
+     R"(
+sym s0 in [1, 64] hint 16
+graph(a: f16[s0, 16, 300], w: f16[8, 16, 5], g: f16[s0, 8, 298]) {
+  p: f16[s0, 16, 300] = aten::relu(a)
+  x: f16[s0, 16, 300], v: f16[8, 16, 5], b: f16[8] = aten::convolution_backward(g, p, w, [8], [1], [1], [1], false, [0], 1, [true, true, true])
+  return x, v, b
+})",
+     {{{"s0", 1}}, {{"s0", 5}}}},
     {"one_tap_of_one_channel", R"(
 graph(a: f32[2, 4, 3, 3], w: f32[4, 1, 1, 1], b: f32[4]) {
   y: f32[2, 4, 3, 3] = aten::conv2d(a, w, b, [1, 1], [0, 0], [1, 1], 4)

@@ -11,11 +11,13 @@ AttentionGradients attention_backward(Tensor grad_out, const AttentionOperands& 
   auto transposed = [&](Tensor x) { return b.transpose(x, -1, -2); };
   log_sums = b.slice(log_sums, -1, 0, q.size(-2));
   log_sums = b.reshape(log_sums, {q.size(0), q.size(1), q.size(2), 1});
+  // Factors of the products that give gradients are rounded to the operands' dtype, as in FlashAttention.
+  auto rounded = [&](Tensor x) { return wide(b.cast(x, in.q.dtype())); };
   Tensor weights = b.unary(ScalarOp::ExpNormal, attention_scores(in) - log_sums);
   Tensor row = b.keep(b.sum(grad * out, {-1}), {-1});
-  Tensor of_scores = weights * (b.matmul(grad, transposed(v)) - row), scaled = of_scores * in.scale;
+  Tensor of_scores = weights * (b.matmul(grad, transposed(v)) - row), scaled = rounded(of_scores * in.scale);
   return {b.cast(b.matmul(scaled, k), in.q.dtype()), b.cast(b.matmul(transposed(scaled), q), in.k.dtype()),
-          b.cast(b.matmul(transposed(weights), grad), in.v.dtype()), of_scores};
+          b.cast(b.matmul(transposed(rounded(weights)), grad), in.v.dtype()), of_scores};
 }
 
 }  // namespace toroid::formula

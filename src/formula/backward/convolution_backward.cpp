@@ -57,6 +57,12 @@ Tensor batch_as_channels(Tensor x, sym::Expr groups) {
 // The weight's gradient of a convolution that reads `read` and gives `given`, [given's channels, read's / groups, …].
 Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, std::span<const sym::Expr> kernel) {
   Builder& b = read.builder();
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    // What no window reaches would only give further sums.
+    const sym::Expr reached = (given.sizes()[i + 2] - 1) * g.stride[i] + g.dilation[i] * (kernel[i] - 1) + 1 - g.padding[i];
+    if (sym::known_lt(0, reached) && sym::known_lt(reached, read.sizes()[i + 2]))
+      read = b.slice(read, static_cast<int64_t>(i) + 2, 0, reached);
+  }
   Tensor sums = b.convolution(batch_as_channels(read, g.groups), b.transpose(given, 0, 1), {}, g.dilation, g.padding, g.stride, false,
                               Sizes(kernel.size(), 0), g.groups);
   return b.transpose(crop_spatial(sums, kernel), 0, 1);  // rows that the stride left unread would give further elements

@@ -113,7 +113,8 @@ std::optional<Product> as_product(const ToroidLibraryCall& call) {
   if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.epilogue != nullptr) return std::nullopt;
   const ToroidOperand &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
   const auto dtype = static_cast<DType>(out.dtype);
-  if (!is_floating(dtype) || a.dtype != out.dtype || b.dtype != out.dtype || out.rank < 2) return std::nullopt;
+  if (!is_floating(dtype) || a.dtype != b.dtype || out.rank < 2) return std::nullopt;
+  if (a.dtype != out.dtype && !(dtype == DType::F32 && is_reduced_float(static_cast<DType>(a.dtype)))) return std::nullopt;
   if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
   const int32_t r = out.rank - 2;
   Product product{.rows = out.sizes[r],
@@ -121,6 +122,7 @@ std::optional<Product> as_product(const ToroidLibraryCall& call) {
                   .depth = a.sizes[r + 1],
                   .batches = 1,
                   .dtype = out.dtype,
+                  .factors = a.dtype,
                   .a = {},
                   .b = {},
                   .out_leading = 0,
@@ -166,26 +168,27 @@ class Products::Plan {
 
 Products::Plan::Plan(const Product& its) : product(its) {
   const auto dtype = static_cast<DType>(product.dtype);
-  const int type = type_of(dtype), compute = dtype == DType::F64 ? 70 : 68, scale = dtype == DType::F64 ? 1 : 0;
+  const int compute = dtype == DType::F64 ? 70 : 68, scale = dtype == DType::F64 ? 1 : 0;
   check_status(lt().matmul_create(&matmul_, compute, scale), "to describe a product");
   const int32_t first = product.b.transposed, second = product.a.transposed;
   check_status(lt().matmul_set(matmul_, kTransposeA, &first, sizeof first), "to describe a product");
   check_status(lt().matmul_set(matmul_, kTransposeB, &second, sizeof second), "to describe a product");
-  const auto layout = [&](void** made, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
-    check_status(lt().layout_create(made, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading),
-                 "to describe a matrix");
+  const auto layout = [&](void** made, int32_t of, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
+    check_status(
+        lt().layout_create(made, type_of(static_cast<DType>(of)), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading),
+        "to describe a matrix");
     const auto count = static_cast<int32_t>(product.batches);
     check_status(lt().layout_set(*made, kBatchCount, &count, sizeof count), "to describe a matrix");
     check_status(lt().layout_set(*made, kBatchStride, &stride, sizeof stride), "to describe a matrix");
   };
   // In memory, row by row: the library's columns.
   const auto side = [&](void** made, const Product::Side& its, int64_t rows, int64_t columns) {
-    its.transposed ? layout(made, columns, rows, its.leading, its.batch_stride)
-                   : layout(made, rows, columns, its.leading, its.batch_stride);
+    its.transposed ? layout(made, product.factors, columns, rows, its.leading, its.batch_stride)
+                   : layout(made, product.factors, rows, columns, its.leading, its.batch_stride);
   };
   side(&a_, product.a, product.rows, product.depth);
   side(&b_, product.b, product.depth, product.columns);
-  layout(&out_, product.rows, product.columns, product.out_leading, product.out_batch_stride);
+  layout(&out_, product.dtype, product.rows, product.columns, product.out_leading, product.out_batch_stride);
 }
 
 void Products::Plan::find_algorithms(void* handle) {

@@ -24,7 +24,7 @@ namespace toroid::cuda {
 // A product [B.., M, K] x [B.., K, N] -> [B.., M, N] as the library takes it.
 struct Product {
   int64_t rows, columns, depth, batches;
-  int32_t dtype;
+  int32_t dtype, factors;  // dtypes of the result and of what is multiplied
   struct Side {
     bool transposed;
     int64_t leading, batch_stride;
@@ -36,7 +36,7 @@ struct Product {
   bool operator==(const Product&) const = default;
   auto operator<=>(const Product&) const = default;
 };
-// None for what it does not compute: integers, operands of different dtypes, strides that no matrix has.
+// None for what it does not compute: integers, operands of different dtypes, strides that no matrix has. 16-bit floats may give F32.
 std::optional<Product> as_product(const ToroidLibraryCall& call);
 
 class Products {

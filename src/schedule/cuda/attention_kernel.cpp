@@ -1,5 +1,7 @@
 #include "schedule/cuda/attention_kernel.h"
 
+#include "passes/attention/merge_gradient.h"
+
 #include <algorithm>
 
 namespace toroid::schedule {
@@ -95,6 +97,8 @@ bool has_attention_kernel(const Graph& graph, const Node& node) {
 }
 
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
+  if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kAttentionGradient)
+    return kFlashAttention;
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
   if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";

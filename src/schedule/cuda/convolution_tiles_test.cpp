@@ -78,9 +78,14 @@ graph(x: bf16[64, 64, 8192, 8192], w: bf16[64, 64, 1, 1]) {
   y: bf16[64, 64, 8192, 8192] = aten::conv2d(x, w)
   return y
 })"},
-    {"transposed", "loops", R"(
+    {"transposed", "64x128", R"(
 graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
   y: bf16[4, 32, 56, 56] = aten::conv_transpose2d.input(x, w, none, [2, 2])
+  return y
+})"},
+    {"transposed_and_dilated", "loops", R"(
+graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
+  y: bf16[4, 32, 57, 57] = aten::conv_transpose2d.input(x, w, none, [2, 2], [0, 0], [0, 0], 1, [2, 2])
   return y
 })"},
 };

@@ -7,6 +7,7 @@
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/filter_gradient_tiles.h"
 #include "schedule/cuda/product_tiles.h"
 #include "support/match.h"
 
@@ -122,6 +123,8 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           return {blocks_of(*convolution.shape, *call.gpu, has_pixels_across(program, call)), threads_of_convolution(*call.gpu),
                   shared_bytes_of_convolution(*call.gpu), resident};
         }
+        if (const FilterGradientAttempt gradient = as_filter_gradient_of_tiles(program, call.call, call.outputs); gradient.shape)
+          return {blocks_of(*gradient.shape, *call.gpu), threads_of_convolution(*call.gpu), shared_bytes_of_filter_gradient(*call.gpu)};
         const ProductAttempt product = as_product_of_tiles(program, call.call, call.outputs);
         TOROID_CHECK(product.shape.has_value(), "'{}': {}", call.name, product.reason);
         if (call.gpu->depth_warps > 0) return few_rows_grid(*product.shape, *call.gpu);

@@ -13,6 +13,7 @@
 #include "schedule/cuda/attention_kernel.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/filter_gradient_tiles.h"
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
@@ -236,6 +237,10 @@ class CudaPlanner final : public Planner {
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
           call->gpu = choose_tiles(*found.shape, has_pixels_across(program, *call));
+          continue;
+        }
+        if (const FilterGradientAttempt found = as_filter_gradient_of_tiles(program, call->call, call->outputs); found.shape) {
+          call->gpu = choose_tiles(*found.shape);
           continue;
         }
         const ProductAttempt attempt = as_product_of_tiles(program, call->call, call->outputs, aligned_);

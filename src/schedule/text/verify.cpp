@@ -5,9 +5,11 @@
 
 #include "graph/shape_error.h"
 #include "loop/verify.h"
+#include "lower/filter_gradient.h"
 #include "schedule/axes.h"
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/filter_gradient_tiles.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
 #include "schedule/cuda/sorted_scatter.h"
@@ -236,7 +238,19 @@ void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& 
   require(!has_pixels_across(program, step), "a convolution whose threads gather pixels that are columns");
 }
 
+void verify_filter_gradient_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  const GpuTiles& tiles = *step.gpu;
+  require((tiles.rows == 64 || tiles.rows == 128) && (tiles.columns == 64 || tiles.columns == 128),
+          "tiles of {} filters and {} of their elements", tiles.rows, tiles.columns);
+  require(tiles.stages >= 2 && tiles.stages <= 4 && tiles.cluster == 1 && !tiles.ping_pong, "a ring of {} stages, clusters or ping-pong",
+          tiles.stages);
+  const FilterGradientAttempt gradient = as_filter_gradient_of_tiles(program, step.call, step.outputs);
+  require(gradient.shape.has_value(), "{}", gradient.reason);
+}
+
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kFilterGradient)
+    return verify_filter_gradient_tiles(program, step);
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
   const ProductAttempt product = as_product_of_tiles(program, step.call, step.outputs);

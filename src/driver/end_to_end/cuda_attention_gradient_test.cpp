@@ -1,0 +1,57 @@
+// The kernels of attention's gradient on a GPU: the text that a GPU runs, compiled for this processor, and compared with the evaluator.
+#include "driver/end_to_end/compiled_for_test.h"
+
+namespace toroid {
+namespace {
+
+const ProgramCase kAttentionGradients[] = {
+    // Rows and keys that end within a tile.
+    {"of_few_heads", R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: bf16[2, 2, 70, 64]) {
+  y: bf16[2, 2, 70, 64], l: f32[2, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v)
+  a: bf16[2, 2, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false)
+  return a, b, c
+})"},
+    {"causal_of_rows_that_lie_apart", R"(
+graph(x: bf16[2, 150, 3, 2, 64], g: bf16[2, 150, 2, 64]) {
+  t: bf16[3, 2, 2, 150, 64] = aten::permute(x, [2, 0, 3, 1, 4])
+  q: bf16[2, 2, 150, 64] = aten::select.int(t, 0, 0)
+  k: bf16[2, 2, 150, 64] = aten::select.int(t, 0, 1)
+  v: bf16[2, 2, 150, 64] = aten::select.int(t, 0, 2)
+  d: bf16[2, 2, 150, 64] = aten::permute(g, [0, 2, 1, 3])
+  y: bf16[2, 2, 150, 64], l: f32[2, 2, 150] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true)
+  a: bf16[2, 2, 150, 64], b: bf16[2, 2, 150, 64], c: bf16[2, 2, 150, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(d, q, k, v, y, l, 0, true)
+  return a, b, c
+})"},
+    {"of_wide_and_of_ragged_rows", R"(
+graph(q: f16[1, 1, 40, 128], k: f16[1, 1, 90, 128], v: f16[1, 1, 90, 128], g: f16[1, 1, 40, 128],
+      q2: bf16[1, 2, 33, 40], k2: bf16[1, 2, 17, 40], v2: bf16[1, 2, 17, 40], g2: bf16[1, 2, 33, 40]) {
+  y: f16[1, 1, 40, 128], l: f32[1, 1, 40] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v)
+  a: f16[1, 1, 40, 128], b: f16[1, 1, 90, 128], c: f16[1, 1, 90, 128] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false)
+  z: bf16[1, 2, 33, 40], m: f32[1, 2, 33] = aten::_scaled_dot_product_flash_attention_for_cpu(q2, k2, v2, 0, true)
+  d: bf16[1, 2, 33, 40], e: bf16[1, 2, 17, 40], f: bf16[1, 2, 17, 40] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g2, q2, k2, v2, z, m, 0, true)
+  return a, b, c, d, e, f
+})"},
+    {"of_free_lengths",
+     R"(
+sym s0 in [1, 300]
+sym s1 in [1, 300]
+graph(q: bf16[2, 2, s0, 16], k: bf16[2, 2, s1, 16], v: bf16[2, 2, s1, 16], g: bf16[2, 2, s0, 16]) {
+  y: bf16[2, 2, s0, 16], l: f32[2, 2, s0] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true)
+  a: bf16[2, 2, s0, 16], b: bf16[2, 2, s1, 16], c: bf16[2, 2, s1, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true)
+  return a, b, c
+})",
+     {{{"s0", 1}, {"s1", 1}}, {{"s0", 65}, {"s1", 64}}, {{"s0", 17}, {"s1", 129}}}},
+};
+
+class AttentionGradientOnGpu : public testing::TestWithParam<ProgramCase> {};
+
+TEST_P(AttentionGradientOnGpu, ComputesAsTheEvaluator) {
+  expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, AttentionGradientOnGpu, testing::ValuesIn(kAttentionGradients),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,226 @@
+#include "passes/attention/merge_gradient.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "graph/builder.h"
+#include "passes/graph_copy.h"
+#include "passes/uses.h"
+
+namespace toroid {
+namespace {
+
+struct GradientParts {
+  ValueId q, k, v, out, grad;  // as they are read
+  ValueId of_q, of_k, of_v;    // what is computed
+  bool causal;
+  double scale;
+};
+
+class GradientMatcher {
+ public:
+  explicit GradientMatcher(const Graph& graph) : graph_(graph), uses_(graph) {}
+
+  // The gradient whose scores' gradient `node` multiplies: P * (grad v^T - sum(grad * out)).
+  std::optional<GradientParts> match(const Node& node) const {
+    if (!is_pointwise(node, ScalarOp::Mul)) return std::nullopt;
+    const Node& weights = producer(node.inputs[0]);
+    const Node& difference = producer(node.inputs[1]);
+    if (!is_pointwise(weights, ScalarOp::ExpNormal) || !is_pointwise(difference, ScalarOp::Sub)) return std::nullopt;
+    const Node& centred = producer(weights.inputs[0]);
+    if (!is_pointwise(centred, ScalarOp::Sub)) return std::nullopt;
+    const ValueId scores = centred.inputs[0];
+    if (!are_log_sums(behind_expand(centred.inputs[1]), scores)) return std::nullopt;
+    GradientParts parts{};
+    if (!match_scores(scores, parts) || !match_difference(difference, parts)) return std::nullopt;
+    const auto scaled = user(node.outputs[0], [&](const Node& each) {
+      return is_pointwise(each, ScalarOp::Mul) && each.inputs[0] == node.outputs[0] && number(each.inputs[1]) == parts.scale;
+    });
+    if (!scaled) return std::nullopt;
+    const auto of_scores = rounded(*scaled), of_weights = rounded(weights.outputs[0]);
+    if (!of_scores || !of_weights) return std::nullopt;
+    const auto across = transposed_user(*of_scores), of_weights_across = transposed_user(*of_weights);
+    if (!across || !of_weights_across) return std::nullopt;
+    const auto of_q = narrowed_product(*of_scores, parts.k), of_k = narrowed_product(*across, parts.q),
+               of_v = narrowed_product(*of_weights_across, parts.grad);
+    if (!of_q || !of_k || !of_v) return std::nullopt;
+    parts.of_q = *of_q, parts.of_k = *of_k, parts.of_v = *of_v;
+    return parts;
+  }
+
+ private:
+  const Node& producer(ValueId id) const { return graph_.producer(id); }
+  static bool is_pointwise(const Node& node, ScalarOp op) {
+    const auto* pointwise = std::get_if<Pointwise>(&node.op);
+    return pointwise != nullptr && pointwise->op == op;
+  }
+  template <class Op>
+  bool is(ValueId id) const {
+    return std::holds_alternative<Op>(producer(id).op);
+  }
+  std::optional<double> number(ValueId id) const {
+    const auto* full = std::get_if<Full>(&producer(id).op);
+    const auto* value = full == nullptr ? nullptr : std::get_if<double>(&full->value);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
+  // What was cast to F32 from 16 bits.
+  std::optional<ValueId> before_cast(ValueId id) const {
+    if (!is<Cast>(id) || graph_.type(id).dtype != DType::F32) return std::nullopt;
+    const ValueId input = producer(id).inputs[0];
+    return is_reduced_float(graph_.type(input).dtype) ? std::optional(input) : std::nullopt;
+  }
+  ValueId behind_expand(ValueId id) const {
+    while (is<Expand>(id) || is<Reshape>(id)) id = producer(id).inputs[0];
+    return id;
+  }
+  bool is_across(ValueId id) const {
+    const auto* permute = std::get_if<Permute>(&producer(id).op);
+    return permute != nullptr && permute->dims == std::vector<int>{0, 1, 3, 2};
+  }
+  bool is_reduction(const Node& node, ReduceOp op) const {
+    const auto* reduce = std::get_if<Reduce>(&node.op);
+    return reduce != nullptr && reduce->op == op && reduce->dims == std::vector<int>{3};
+  }
+
+  // log(sum(exp(scores - max))) + max
+  bool are_log_sums(ValueId id, ValueId scores) const {
+    const Node& sum = producer(id);
+    if (!is_pointwise(sum, ScalarOp::Add)) return false;
+    const ValueId largest = behind_expand(sum.inputs[1]);
+    const Node& logarithm = producer(sum.inputs[0]);
+    if (!is_reduction(producer(largest), ReduceOp::Max) || producer(largest).inputs[0] != scores || !is_pointwise(logarithm, ScalarOp::Log))
+      return false;
+    const Node& total = producer(logarithm.inputs[0]);
+    if (!is_reduction(total, ReduceOp::Sum) || !is_pointwise(producer(total.inputs[0]), ScalarOp::ExpNormal)) return false;
+    const Node& centred = producer(producer(total.inputs[0]).inputs[0]);
+    return is_pointwise(centred, ScalarOp::Sub) && centred.inputs[0] == scores && behind_expand(centred.inputs[1]) == largest;
+  }
+
+  // q k^T * scale, and -inf where a key comes after its query if causal.
+  bool match_scores(ValueId scores, GradientParts& parts) const {
+    const Node* node = &producer(scores);
+    if (is_pointwise(*node, ScalarOp::Where)) {
+      const Node& visible = producer(node->inputs[0]);
+      const auto hidden = number(node->inputs[2]);
+      if (!is_pointwise(visible, ScalarOp::Le) || !hidden || !std::isinf(*hidden) || *hidden > 0) return false;
+      const auto *column = std::get_if<Iota>(&producer(visible.inputs[0]).op), *row = std::get_if<Iota>(&producer(visible.inputs[1]).op);
+      if (column == nullptr || row == nullptr || column->dim != 3 || row->dim != 2) return false;
+      parts.causal = true;
+      node = &producer(node->inputs[1]);
+    }
+    const auto scale = is_pointwise(*node, ScalarOp::Mul) ? number(node->inputs[1]) : std::nullopt;
+    if (!scale || *scale <= 0) return false;
+    parts.scale = *scale;
+    const auto factors = factors_of(node->inputs[0]);
+    if (!factors) return false;
+    std::tie(parts.q, parts.k) = *factors;
+    return true;
+  }
+
+  // grad v^T - sum(grad * out)
+  bool match_difference(const Node& difference, GradientParts& parts) const {
+    const auto factors = factors_of(difference.inputs[0]);
+    const Node& sum = producer(behind_expand(difference.inputs[1]));
+    if (!factors || !is_reduction(sum, ReduceOp::Sum)) return false;
+    std::tie(parts.grad, parts.v) = *factors;
+    const Node& product = producer(sum.inputs[0]);
+    if (!is_pointwise(product, ScalarOp::Mul) || before_cast(product.inputs[0]) != parts.grad) return false;
+    const auto out = before_cast(product.inputs[1]);
+    if (!out) return false;
+    parts.out = *out;
+    return true;
+  }
+
+  // Of a product a b^T of widened tensors.
+  std::optional<std::pair<ValueId, ValueId>> factors_of(ValueId id) const {
+    const Node& node = producer(id);
+    if (!std::holds_alternative<Matmul>(node.op) || !is_across(node.inputs[1])) return std::nullopt;
+    const auto a = before_cast(node.inputs[0]), b = before_cast(producer(node.inputs[1]).inputs[0]);
+    return a && b ? std::optional(std::pair(*a, *b)) : std::nullopt;
+  }
+
+  template <class Is>
+  std::optional<ValueId> user(ValueId value, const Is& is) const {
+    for (NodeId id : uses_.of(value)) {
+      if (is(graph_.node(id))) return graph_.node(id).outputs[0];
+    }
+    return std::nullopt;
+  }
+  // The value rounded to 16 bits, and widened again.
+  std::optional<ValueId> rounded(ValueId value) const {
+    const auto is_cast = [](const Node& node) { return std::holds_alternative<Cast>(node.op); };
+    const auto narrow =
+        user(value, [&](const Node& node) { return is_cast(node) && is_reduced_float(graph_.type(node.outputs[0]).dtype); });
+    return narrow ? user(*narrow, [&](const Node& node) { return is_cast(node) && graph_.type(node.outputs[0]).dtype == DType::F32; })
+                  : std::nullopt;
+  }
+  std::optional<ValueId> transposed_user(ValueId value) const {
+    return user(value, [&](const Node& node) { return is_across(node.outputs[0]); });
+  }
+  // The product of a value and a widened tensor, rounded.
+  std::optional<ValueId> narrowed_product(ValueId left, ValueId right) const {
+    const auto product = user(left, [&](const Node& node) {
+      return std::holds_alternative<Matmul>(node.op) && node.inputs[0] == left && before_cast(node.inputs[1]) == right;
+    });
+    return product ? user(*product,
+                          [&](const Node& node) {
+                            return std::holds_alternative<Cast>(node.op) && graph_.type(node.outputs[0]).dtype == graph_.type(right).dtype;
+                          })
+                   : std::nullopt;
+  }
+
+  const Graph& graph_;
+  Uses uses_;
+};
+
+size_t place_of(const Graph& graph, ValueId id) { return static_cast<size_t>(graph.value(id).producer); }
+
+}  // namespace
+
+bool merge_attention_gradients(Program& program, const std::function<bool(const TensorType& q, const TensorType& v)>& has_kernel) {
+  const Graph& graph = program.graph;
+  std::vector<std::pair<size_t, GradientParts>> found;  // by the first node whose result they replace
+  const GradientMatcher matcher(graph);
+  for (const Node& node : graph.nodes()) {
+    const auto parts = matcher.match(node);
+    if (!parts || !has_kernel(graph.type(parts->q), graph.type(parts->v))) continue;
+    const size_t first = std::min({place_of(graph, parts->of_q), place_of(graph, parts->of_k), place_of(graph, parts->of_v)});
+    const std::array operands = {parts->q, parts->k, parts->v, parts->out, parts->grad};
+    if (std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return place_of(graph, id) < first; }))
+      found.emplace_back(first, *parts);
+  }
+  if (found.empty()) return false;
+  GraphCopy copy(graph);
+  Builder builder(copy.target(), *program.symbols, &program.guards);
+  std::vector<std::pair<ValueId, ValueId>> made;
+  for (size_t i = 0; i < graph.num_nodes(); ++i) {
+    const NodeId id{static_cast<uint32_t>(i)};
+    for (const auto& [first, parts] : found) {
+      if (first != i) continue;
+      builder.set_provenance(graph.node(id).provenance, graph.value(parts.of_q).name + "_t");
+      std::vector<Tensor> operands;
+      for (ValueId operand : {parts.q, parts.k, parts.v, parts.out, parts.grad}) operands.push_back(builder.wrap(copy.copied(operand)));
+      const auto type = [&](ValueId of) { return TensorType{.dtype = graph.type(of).dtype, .sizes = graph.type(of).sizes}; };
+      TensorType statistics = type(parts.q);
+      statistics.dtype = DType::F32;
+      statistics.sizes.back() = 2;
+      const std::vector<Tensor> results =
+          builder.library(std::string(kAttentionGradient), std::move(operands), {type(parts.q), type(parts.k), type(parts.v), statistics},
+                          {parts.causal, parts.scale});
+      made.insert(made.end(), {{parts.of_q, results[0].id()}, {parts.of_k, results[1].id()}, {parts.of_v, results[2].id()}});
+    }
+    const auto replaced = std::find_if(made.begin(), made.end(), [&](const auto& each) { return each.first == graph.node(id).outputs[0]; });
+    if (replaced == made.end()) {
+      copy.node(id);
+    } else {
+      copy.replace(replaced->first, replaced->second);
+    }
+  }
+  program.graph = copy.finish();
+  return true;
+}
+
+}  // namespace toroid

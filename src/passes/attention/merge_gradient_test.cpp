@@ -1,0 +1,60 @@
+#include "passes/attention/merge_gradient.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/text/text.h"
+#include "graph/verify.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/engine/decompose.h"
+
+namespace toroid {
+namespace {
+
+std::string merged(std::string_view text, bool has_kernel = true) {
+  Program program = parse_text(text);
+  decompose(program);
+  const bool is_merged = merge_attention_gradients(program, [&](const TensorType&, const TensorType&) { return has_kernel; });
+  EXPECT_EQ(is_merged, to_text(program).find("attention.gradient") != std::string::npos);
+  remove_dead_code(program);
+  verify(program, Level::Core);
+  return to_text(program);
+}
+
+constexpr std::string_view kCausal = R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16]) {
+  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true)
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true)
+  return y, a, b, c
+})";
+
+TEST(MergeAttentionGradients, NoScoresAreLeft) {
+  const std::string text = merged(kCausal);
+  EXPECT_EQ(text.find("matmul("), std::string::npos) << text;
+  EXPECT_NE(text.find("attention.gradient"), std::string::npos) << text;
+}
+
+TEST(MergeAttentionGradients, WithoutAKernelItStaysProducts) { EXPECT_NE(merged(kCausal, false).find("matmul("), std::string::npos); }
+
+TEST(MergeAttentionGradients, LogSumsOfOtherScoresAreRead) {
+  EXPECT_NE(merged(R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], y: bf16[2, 2, 7, 16], l: f32[2, 2, 7]) {
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true)
+  return a, b, c
+})")
+                .find("matmul("),
+            std::string::npos);
+}
+
+TEST(MergeAttentionGradients, AMaskIsLeftToProducts) {
+  EXPECT_NE(merged(R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], m: bf16[7, 9]) {
+  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m)
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})")
+                .find("matmul("),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace toroid
