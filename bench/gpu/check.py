@@ -18,7 +18,7 @@ import sys
 import time
 
 import models
-
+import training
 
 
 def run(command, log, timeout, **environment):
@@ -104,12 +104,11 @@ def within(seconds, function):
         signal.signal(signal.SIGALRM, before)
 
 
-def compiled(torch, row, module, arguments, seconds):
-    """torch.compile's form of the module; None where it takes too long or fails, which the row then says."""
+def compiled(torch, row, function, arguments, seconds):
+    """The function, which torch.compile made, after its first call; None where that takes too long or fails, which the row then says."""
     begin = time.time()
     try:
         torch._dynamo.reset()
-        function = torch.compile(module)
         within(seconds, lambda: (function(*arguments), torch.cuda.synchronize()))
         row["inductor_compile_s"] = time.time() - begin
         return function
@@ -120,53 +119,100 @@ def compiled(torch, row, module, arguments, seconds):
     return None
 
 
-def time_row(torch, options, name, make_module, make, scratch):
-    """All sides, twice in turn, the lesser median of each; and how far toroid's results are from eager ones: the norm of the difference over
-    theirs."""
-    from safetensors.torch import load_file, save_file
+def time_sides(options, row, peers, where, name, scratch):
+    """All sides, twice in turn, the lesser median of each. False where toroid fails, which the row then says."""
     from triton.testing import do_bench
+
+    report = os.path.join(scratch, f"{name}.json")
+    bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", report]
+    for turn in range(2):
+        for key, function in peers.items():
+            took = do_bench(function, warmup=25, rep=80, return_mode="median")
+            row[key] = min(took, row.get(key, took))
+        code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60)
+        if code != 0:
+            row["error"] = text.strip().splitlines()[0][:200]
+            return False
+        with open(report) as file:
+            measured = json.load(file)
+        row["toroid_ms"] = min(measured["median_ms"], row.get("toroid_ms", measured["median_ms"]))
+        row["cold_s" if turn == 0 else "warm_s"] = wall
+        if turn == 0:
+            row.update(compile_s=measured["compile_s"], kernels=measured["kernel_calls"], products=measured["library_calls"],
+                       **{key: measured.get(key) for key in ("graph_nodes", "host_us", "one_by_one_ms", "one_by_one_host_us")})
+    row["ratio"] = min(row[key] for key in peers) / row["toroid_ms"]
+    return True
+
+
+def results_of(options, row, where, out):
+    """What `toroid run` writes, on the device; None where it fails, which the row then says."""
+    from safetensors.torch import load_file
+
+    begin = time.time()
+    code, text, _ = run([options.toroid, "run", *where, "--outputs", out], None, 60)
+    row["run_s"] = time.time() - begin
+    if code == 0:
+        return load_file(out, device="cuda")
+    row["error"] = text.strip().splitlines()[0][:200]
+    del row["ratio"]
+    return None
+
+
+def time_row(torch, options, name, make_module, make, scratch):
+    """All sides' times, and how far toroid's results are from eager ones: the norm of the difference over theirs."""
+    from safetensors.torch import save_file
 
     path = lambda kind: os.path.join(scratch, f"{name}.{kind}")
     row = {"row": name}
     arguments = make()
     module = as_module(torch, make_module())
     save_file({f"in{i}": each.cpu().contiguous() for i, each in enumerate(arguments)}, path("in"))
+    where = [path("pt2"), "--inputs", path("in"), "--device", "cuda"]
     with torch.no_grad():
         torch.export.save(torch.export.export(module, tuple(each.cpu() for each in arguments)), path("pt2"))
         module.cuda()
         expected = module(*arguments).float()
-        peers = {"eager_ms": module}
+        peers = {"eager_ms": lambda: module(*arguments)}
         if options.inductor_seconds > 0:
-            function = compiled(torch, row, module, arguments, options.inductor_seconds)
-            peers.update({"inductor_ms": function} if function is not None else {})
-        where = [path("pt2"), "--inputs", path("in"), "--device", "cuda"]
-        bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", path("json")]
-        for turn in range(2):
-            for key, function in peers.items():
-                took = do_bench(lambda: function(*arguments), warmup=25, rep=80, return_mode="median")
-                row[key] = min(took, row.get(key, took))
-            code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60)
-            if code != 0:
-                return {**row, "error": text.strip().splitlines()[0][:200]}
-            with open(path("json")) as file:
-                measured = json.load(file)
-            row["toroid_ms"] = min(measured["median_ms"], row.get("toroid_ms", measured["median_ms"]))
-            row["cold_s" if turn == 0 else "warm_s"] = wall
-            if turn == 0:
-                row.update(compile_s=measured["compile_s"], kernels=measured["kernel_calls"], products=measured["library_calls"],
-                           **{key: measured.get(key) for key in ("graph_nodes", "host_us", "one_by_one_ms", "one_by_one_host_us")})
-    begin = time.time()
-    code, text, _ = run([options.toroid, "run", *where, "--outputs", path("out")], None, 60)
-    row["run_s"] = time.time() - begin
-    if code != 0:
-        return {**row, "error": text.strip().splitlines()[0][:200]}
-    got = load_file(path("out"))["out0"].float().cuda().reshape(expected.shape)
-    row["difference"] = ((got - expected).norm() / expected.norm()).item()
-    row["ratio"] = min(row[key] for key in peers) / row["toroid_ms"]
-    del module, arguments, peers
-    torch.cuda.empty_cache()
-    for kind in ("pt2", "in", "json", "out"):
-        os.remove(path(kind))
+            function = compiled(torch, row, torch.compile(module), arguments, options.inductor_seconds)
+            peers.update({"inductor_ms": lambda: function(*arguments)} if function is not None else {})
+        if not time_sides(options, row, peers, where, name, scratch):
+            return row
+    got = results_of(options, row, where, path("out"))
+    if got is not None:
+        row["difference"] = ((got["out0"].float().reshape(expected.shape) - expected).norm() / expected.norm()).item()
+    return row
+
+
+def time_training(torch, options, name, make_module, make, scratch):
+    """A training step's times, and how far toroid's change of the parameters is from the eager one."""
+    from safetensors.torch import save_file
+
+    path = lambda kind: os.path.join(scratch, f"{name}.{kind}")
+    row = {"row": name}
+    arguments = make()
+    module = make_module()
+    inputs = tuple(each.cpu() for each in arguments)
+    save_file({f"in{i}": each.contiguous() for i, each in enumerate(inputs)}, path("in"))
+    for kind in ("pt2", "state.pt2"):
+        torch.export.save(training.export(torch, module, inputs, returns_state=kind != "pt2"), path(kind))
+    module.cuda()
+    given = ["--inputs", path("in"), "--device", "cuda"]
+    old = [each.detach().clone() for each in module.parameters()]
+    step = training.peer_step(torch, module, arguments, compile=False)
+    step()
+    changes = [new.detach().float() - before.float() for new, before in zip(module.parameters(), old)]
+    peers = {"eager_ms": step}
+    if options.inductor_seconds > 0:
+        function = compiled(torch, row, training.peer_step(torch, module, arguments, compile=True), (), options.inductor_seconds)
+        peers.update({"inductor_ms": function} if function is not None else {})
+    if not time_sides(options, row, peers, [path("pt2"), *given], name, scratch):
+        return row
+    got = results_of(options, row, [path("state.pt2"), *given], path("out"))
+    if got is not None:
+        differences = [got[f"out{i + 1}"].float() - before.float() - change for i, (before, change) in enumerate(zip(old, changes))]
+        norm = lambda list: sum(each.norm() ** 2 for each in list) ** 0.5
+        row["difference"] = (norm(differences) / norm(changes)).item()
     return row
 
 
@@ -215,14 +261,18 @@ def main():
         scratch = tempfile.mkdtemp()
         wanted = None if options.rows == "all" else options.rows.split(",")
         results = []
-        for name, make_module, make in rows(torch):
+        cases = [(time_row, *each) for each in rows(torch)] + [(time_training, *each) for each in training.rows(torch)]
+        for measure, name, make_module, make in cases:
             if wanted and name not in wanted:
                 continue
             torch.manual_seed(0)
             try:
-                results.append(time_row(torch, options, name, make_module, make, scratch))
+                results.append(measure(torch, options, name, make_module, make, scratch))
             except Exception as error:  # one row must not end the others
                 results.append({"row": name, "error": str(error)[:200]})
+            torch.cuda.empty_cache()
+            for file in os.listdir(scratch):
+                os.remove(os.path.join(scratch, file))
             print(json.dumps(results[-1]), flush=True)
         with open(os.path.join(options.out, "rows.json"), "w") as file:
             json.dump({"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "rows": results}, file, indent=1)
