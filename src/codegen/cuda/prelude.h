@@ -12,16 +12,16 @@ namespace toroid::codegen::cuda {
 
 // What a kernel's file has besides, when it needs it.
 struct Preludes {
-  bool special = false;       // the special functions: library/special/, as it is
-  bool products = false;      // products on tensor cores
-  bool convolutions = false;  // the same of images and filters; with `products`
+  bool special = false;           // the special functions: library/special/, as it is
+  bool products = false;          // products on tensor cores
+  bool convolutions = false;      // the same of images and filters; with `products`
   bool filter_gradients = false;  // with `convolutions`
-  bool few_rows = false;  // products of few rows
+  bool few_rows = false;          // products of few rows
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
   bool scans = false;
-  bool split_attention = false;   // of few queries; with attention
+  bool split_attention = false;     // of few queries; with attention
   bool attention_gradient = false;  // with attention
   void add(const Preludes& other) {
     special |= other.special;
