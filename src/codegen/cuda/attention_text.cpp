@@ -16,11 +16,10 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) {
     return fmt::format(
-        "KERNEL __launch_bounds__({0}, {1}) {2}(\n    {3},\n    const {4}* __restrict__ mask, {5}* __restrict__ out, ATTENTION_SHAPE "
-        "shape, "
-        "const float scale) {{\n  attend_split<{6}, {7}, {8}, {9}, {10}>(q, k, v, mask, out, shape, scale);\n}}\n",
-        kernel.threads(), kernel.split_blocks() / schedule::kMultiprocessors, name, operands, mask, type, kernel.width, kernel.split_rows,
-        kernel.warps, kernel.split_blocks(), kernel.mask ? "kMask" : "kNoMask");
+        "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, "
+        "const float scale) {{\n  attend_split<{}, {}, {}, {}, {}>(q, k, v, mask, out, shape, scale);\n}}\n",
+        kernel.threads(), name, operands, mask, type, kernel.width, kernel.split_rows, kernel.warps, schedule::kSplitBlocks,
+        kernel.mask ? "kMask" : "kNoMask");
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "

@@ -136,11 +136,12 @@ AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::op
   return kernel;
 }
 
-// A warp has sixteen keys at a time.
+// A warp has sixteen keys at a time. Blocks whose warps have none would only add parts.
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
   const auto sizes = in_four_dims(k, 1);
   const sym::Expr chunks = sizes[0] * sizes[1] * sym::max(sym::ceil_div(sizes[2], 16), 1);
-  return chunks.is_const() ? sym::Expr(std::min<int64_t>(kernel.split_blocks(), chunks.value())) : sym::Expr(kernel.split_blocks());
+  if (!chunks.is_const()) return kSplitBlocks;
+  return std::clamp<int64_t>((chunks.value() + kernel.warps - 1) / kernel.warps, 1, kSplitBlocks);
 }
 
 std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise) {

@@ -34,8 +34,6 @@ struct AttentionKernel {
   int groups = 2;      // Hopper: of 4 warps with 64 queries, besides the one that loads
   int stages = 2;      // Hopper: of the rings of keys and of values
 
-  // At most; of few queries.
-  int split_blocks() const { return kMultiprocessors * (width == 64 ? 2 : 1); }
   int threads() const { return hopper ? 128 * (groups + 1) : 32 * warps; }
   int rows() const { return hopper ? 64 * groups : 16 * tiles * warps; }
   int64_t shared_bytes() const;
@@ -53,6 +51,7 @@ std::string_view attention_choice(const loop::LoopProgram& program, const CallSt
 AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
                                        std::span<const sym::Expr> k);
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k);
+inline constexpr int kSplitBlocks = kMultiprocessors;  // at most
 
 // The tiles for q and v, [.., rows, columns], and the mask's dtype.
 AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,

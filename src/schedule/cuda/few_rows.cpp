@@ -5,10 +5,11 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostRows = 64;
-constexpr int kUnit = 8;             // columns of a matrix of tensor cores
-constexpr int kWarpsAtOnce = 16;     // of a multiprocessor
-constexpr int kContiguousRows = 64;  // columns of a tile where the right side's rows are contiguous
+constexpr int64_t kMostRows = 16;          // of more the library reads the left side less often
+constexpr int kUnit = 8;                   // columns of a matrix of tensor cores
+constexpr int kWarpsAtOnce = 16;           // of a multiprocessor
+constexpr int kContiguousRows = 64;        // columns of a tile where the right side's rows are contiguous
+constexpr int64_t kLeastContiguous = 192;  // tiles of those: fewer would have to be shared, and the library is quicker
 constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 32;
 
 bool has_kernel(const ProductShape& shape) {
@@ -35,13 +36,14 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
   if (rows > kMostRows || !has_kernel(shape)) return std::nullopt;
-  GpuTiles tiles{.rows = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64, .stages = 2, .cluster = 1, .depth_warps = 8};
-  if (!shape.b.transposed) {
-    tiles.columns = kContiguousRows;
-    tiles.stages = 1;
-    return tiles;
-  }
-  tiles.columns = 2 * kUnit;
+  GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
+  const auto tiles_of = [&](int64_t columns) { return (shape.columns.value() + columns - 1) / columns * shape.batches.value(); };
+  if (!shape.b.transposed) return tiles_of(kContiguousRows) >= kLeastContiguous ? std::optional(tiles) : std::nullopt;
+  // The narrowest that all blocks have at once; a thread asks for as many bytes in each.
+  const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
+  tiles.columns = kUnit;
+  while (tiles.columns < 4 * kUnit && tiles_of(tiles.columns) > slots) tiles.columns *= 2;
+  tiles.stages = 4 * kUnit / tiles.columns;
   return tiles;
 }
 
@@ -51,6 +53,7 @@ int few_rows_blocks_at_once(const GpuTiles& tiles) {
 
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 8;
+  constexpr int64_t kLeastWhole = 32;
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
   const int64_t chunk = shape.b.transposed ? 64 : 32, chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;
@@ -59,9 +62,10 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
     const int64_t all = std::max<int64_t>(
         tiles_of(shape.rows.value(), tiles.rows) * tiles_of(shape.columns.value(), tiles.columns) * shape.batches.value(), 1);
     blocks = std::min(slots, all * chunks);
-    // Whole tiles, where that leaves few multiprocessors idle.
+    // Whole tiles, where that leaves few multiprocessors idle: putting parts together takes some microseconds.
     const int64_t each = tiles_of(all, slots);
-    if (all * 10 >= each * slots * 9) blocks = tiles_of(all, each);
+    const bool is_whole = each == 1 ? all >= kLeastWhole : all * 10 >= each * slots * 7;
+    if (is_whole) blocks = tiles_of(all, each);
   }
   const int shared_bytes = tiles.depth_warps * tiles.rows * (tiles.columns + kPadding) * 4;
   return {.blocks = blocks, .threads = 32 * tiles.depth_warps, .shared_bytes = shared_bytes};

@@ -11,7 +11,7 @@
 
 namespace toroid::schedule {
 
-// By the sizes' hints: of at most 64 rows.
+// By the sizes' hints: of at most sixteen rows, where it is as quick as the library.
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
 // Is there a kernel for these tiles?
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
