@@ -130,7 +130,8 @@ TEST_F(GpuCommand, NamesLibraryKernelsThatRanOnTheHost) {
 )"));
   const ProcessResult result = bench(fake(), "mode.txt");
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_EQ(result.errors, "note: library.order.mode ran on the host, with copies\nnote: calls are no CUDA graphs: library.order.mode runs on the host\n");
+  EXPECT_EQ(result.errors,
+            "note: library.order.mode ran on the host, with copies\nnote: calls are no CUDA graphs: library.order.mode runs on the host\n");
   EXPECT_NE(result.output.find("\n  started kernel by kernel, "), std::string::npos) << result.output;
 }
 

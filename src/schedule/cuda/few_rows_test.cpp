@@ -34,8 +34,8 @@ TEST(FewRows, HaveNoMoreBlocksThanParts) {
   EXPECT_EQ(tiles_of("bf16[s0, 64]", "bf16[16, 64]", "bf16[s0, 16]"), "8 by 8, 264 blocks");
 }
 
-TEST(FewRows, AreTheLibrarysWhereTheyWouldShareTilesOfContiguousRows) {
-  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 4096]", "bf16[8, 4096]", false), "library");
+TEST(FewRows, AreAsOtherProductsWhereTheyWouldShareTilesOfContiguousRows) {
+  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 4096]", "bf16[8, 4096]", false), "tiles");
 }
 
 TEST(FewRows, AreOfSixteenBitFloatsAndInPiecesOfSixteenBytes) {
