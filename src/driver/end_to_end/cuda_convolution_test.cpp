@@ -115,7 +115,7 @@ graph(a: f32[2, 6, 5, 4], w: f32[6, 3, 3, 2], b: f32[6], c: bf16[1, 4, 7], v: bf
 })"},
     {"transposed_on_tensor_cores_by_phases", R"(
 graph(a: bf16[2, 16, 5, 4], w: bf16[16, 24, 3, 2], b: bf16[24], c: f16[1, 8, 7], v: f16[8, 16, 4]) {
-  y: bf16[2, 24, 10, 10] = aten::conv_transpose2d.input(a, w, b, [2, 3], [1, 0], [1, 0])
+  y: bf16[2, 24, 10, 11] = aten::conv_transpose2d.input(a, w, b, [2, 3], [1, 0], [1, 0])
   z: f16[1, 16, 15] = aten::conv_transpose1d(c, v, none, [2], [1], [1])
   return y, z
 })"},
