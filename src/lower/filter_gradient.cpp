@@ -30,8 +30,6 @@ std::optional<FilterGradient> filter_gradient_of(const Graph& graph, const Node&
   if (op == nullptr || op->transposed || !op->groups.is_const(1) || op->stride.size() > 2 || node.inputs.size() != 2 ||
       !is_reduced_float(graph.type(node.outputs[0]).dtype))
     return std::nullopt;
-  // The kernel does not know strides (which are the dilation here).
-  if (!std::all_of(op->dilation.begin(), op->dilation.end(), [](sym::Expr step) { return step.is_const(1); })) return std::nullopt;
   const auto image = with_batch_first(graph, node.inputs[0]), results = with_batch_first(graph, node.inputs[1]);
   if (!image || !results) return std::nullopt;
   const std::vector<sym::Expr>&made = graph.type(node.outputs[0]).sizes, &read = graph.type(*results).sizes;

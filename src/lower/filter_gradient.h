@@ -21,8 +21,7 @@ struct FilterGradient {
   ValueId image, results;
   std::vector<sym::Expr> stride, padding, dilation;  // of the convolution whose filters' gradient it is
 };
-// Of 16-bit floats, along one or two dims, without groups and steps between pixels (strides), with filters of known sizes whose number is a
-// multiple of 8.
+// Of 16-bit floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8.
 std::optional<FilterGradient> filter_gradient_of(const Graph& graph, const Node& node);
 
 Library filter_gradient_call(const FilterGradient& gradient);
