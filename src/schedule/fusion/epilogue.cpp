@@ -76,7 +76,7 @@ struct ElementsOf {
   std::vector<sym::Expr> axes;
   std::string_view reason = {};
 };
-ElementsOf elements_of(const loop::LoopProgram& program, const Kernel& kernel, BufferId product) {
+ElementsOf elements_of_product(const loop::LoopProgram& program, const Kernel& kernel, BufferId product) {
   if (!only_stores(kernel)) return {{}, "the consumer reduces, over more elements than a block of the product holds"};
   const std::vector<ExprId> loads = loads_of(program.exprs, kernel, product);
   if (loads.size() != 1) return {{}, "the consumer reads several elements of the product for one of its own"};
@@ -128,7 +128,7 @@ EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loo
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.
   const size_t last = std::holds_alternative<Convolution>(call.op) ? 1 : buffer.sizes.size() - 1;
-  ElementsOf found = elements_of(program, kernel, product);
+  ElementsOf found = elements_of_product(program, kernel, product);
   if (!found.reason.empty()) return {{}, found.reason};
   const auto column = take_innermost(program, kernel, found.axes, buffer.sizes[last]);
   if (!column) return {{}, kPlaceReason};
@@ -139,7 +139,7 @@ EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loo
 
 EpilogueAttempt as_epilogue_of_pixels(loop::LoopProgram& program, Kernel kernel, BufferId product) {
   const loop::Buffer& buffer = program.buffer(product);
-  ElementsOf found = elements_of(program, kernel, product);
+  ElementsOf found = elements_of_product(program, kernel, product);
   if (!found.reason.empty()) return {{}, found.reason};
   const auto filters = take_innermost(program, kernel, found.axes, buffer.sizes[1]);
   if (!filters) return {{}, kPlaceReason};
