@@ -278,33 +278,67 @@ TEST(TextForms, TimedAndCheckedProgramsReadBackToo) {
   }
 }
 
+std::string gpu_module_of(const Program& program) {
+  const std::vector<schedule::ScheduledGraph> graphs =
+      schedule::schedule_graphs(lower(program, {.convolutions_as_loops = true, .convolutions_in_tiles = true}), true, nullptr,
+                                schedule::Forms::Measured, schedule::cuda_planner(schedule::TensorCores::Hopper));
+  return module_text(program, graphs, program::make_module(graphs, program, {.device = program::Device::Cuda}));
+}
+std::string gpu_module_of(const char* text) {
+  Program program = parse_text(text);
+  run_passes(program, {.check = false});
+  return gpu_module_of(program);
+}
+const char* const kConvolutions = R"(
+graph(x: bf16[2, 24, 16, 16], w: bf16[32, 24, 3, 3], v: bf16[32, 32, 3, 3]) {
+  y: bf16[2, 32, 16, 16] = aten::conv2d(x, w, none, [1, 1], [1, 1])
+  r: bf16[2, 32, 16, 16] = aten::relu(y)
+  z: bf16[2, 32, 16, 16] = aten::conv2d(r, v, none, [1, 1], [1, 1])
+  return z
+})";
+
 // Threads of kernels, tiles of products, and buffers that are on a GPU.
 TEST(TextForms, ProgramsForAGpuReadBack) {
   std::string all;
-  const auto read_back = [&](const Program& program) {
-    const std::vector<schedule::ScheduledGraph> graphs =
-        schedule::schedule_graphs(lower(program, {.convolutions_as_loops = true, .convolutions_in_tiles = true}), true, nullptr,
-                                  schedule::Forms::Measured, schedule::cuda_planner(schedule::TensorCores::Hopper));
-    const program::Module module = program::make_module(graphs, program, {.device = program::Device::Cuda});
-    const std::string printed = module_text(program, graphs, module);
+  const auto read_back = [&](const std::string& printed) {
     EXPECT_EQ(module_again(printed), printed);
     all += printed;
   };
   const std::vector<fs::path> paths = sample();
   for (size_t i = 0; i < paths.size(); i += 4) {
     SCOPED_TRACE(paths[i].string());
-    if (!has_freed_names(paths[i])) read_back(core_program(paths[i]));
+    if (!has_freed_names(paths[i])) read_back(gpu_module_of(core_program(paths[i])));
   }
-  Program product = parse_text(R"(
+  read_back(gpu_module_of(R"(
 graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
   y: bf16[512, 768] = aten::linear(x, w, b)
   z: bf16[512, 768] = aten::gelu(y)
   return z
-})");
-  run_passes(product, {.check = false});
-  read_back(product);
-  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector ", ": cuda input 0", " cluster 1 pingpong"}) {
+})"));
+  read_back(gpu_module_of(R"(
+graph(x: bf16[2048, 2048], y: bf16[2048, 2048]) {
+  t: bf16[2048, 2048] = aten::t(x)
+  z: bf16[2048, 2048] = aten::add.Tensor(t, y)
+  return z
+})"));
+  read_back(gpu_module_of(kConvolutions));
+  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector ", ": cuda input 0", " cluster 1 pingpong",
+                           "threads 1 of 256 vector 8 items 0\n    tile ", "tiles 128 by 64 stages 3 cluster 1\n    epilogue "}) {
     EXPECT_NE(all.find(each), std::string::npos) << each;
+  }
+}
+
+TEST(TextForms, AGpusConvolutionWhoseEpilogueTakesNoProductIsRefused) {
+  std::string changed = gpu_module_of(kConvolutions);
+  const size_t at = changed.find("      product e");
+  ASSERT_NE(at, std::string::npos) << changed;
+  changed.erase(at, changed.find('\n', at) + 1 - at);
+  try {
+    program::parse_module(changed);
+    ADD_FAILURE() << "was taken:\n" << changed;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::InvalidModel);
+    EXPECT_NE(error.message().find("only an epilogue takes a product"), std::string::npos) << error.report();
   }
 }
 

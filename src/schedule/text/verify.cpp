@@ -188,8 +188,11 @@ class KernelRules {
     require(kernel_.tile.has_value() == !kernel_.tiled_loads.empty(), "a tile and loads that it turns belong together");
     if (!kernel_.tile) return;
     const bool is_outer = std::find(kernel_.outer.begin(), kernel_.outer.end(), *kernel_.tile) + 1 < kernel_.outer.end();
-    const bool follows_last = kernel_.gpu ? kernel_.gpu->vector == 1 : kernel_.vector == VectorAlong::Outer;
-    require(is_outer && follows_last && kernel_.inner.empty(), "a tile along {}", sym::to_string(*kernel_.tile));
+    const bool follows_last =
+        kernel_.gpu ? sym::known_divisible(extent(*kernel_.tile), kernel_.gpu->vector) : kernel_.vector == VectorAlong::Outer;
+    const bool has_pieces =
+        !kernel_.gpu || kTileSide * kTileSide / kernel_.gpu->vector % kernel_.gpu->threads == 0;  // the same for each thread
+    require(is_outer && follows_last && has_pieces && kernel_.inner.empty(), "a tile along {}", sym::to_string(*kernel_.tile));
     for (ExprId id : kernel_.tiled_loads) {
       const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
       require(load != nullptr && load->index.size() == 1, "what a tile turns is no load");
@@ -262,11 +265,12 @@ void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
 
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {
   loop::verify_call(program, step.call, results_of(step), subgraphs);
-  if (step.gpu) verify_tiles(program, step);
-  if (!step.epilogue) return;
-  require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");
-  require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
-  verify(program, *step.epilogue, step.outputs[0]);
+  if (step.epilogue) {
+    require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");
+    require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
+    verify(program, *step.epilogue, step.outputs[0]);
+  }
+  if (step.gpu) verify_tiles(program, step);  // which follow the epilogue
 }
 
 // Buffers that a value and positions load from.
