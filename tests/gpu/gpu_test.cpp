@@ -79,6 +79,25 @@ TEST_F(GpuCommand, BeginsWithTheAlgorithmThatAnotherProcessMeasured) {
   EXPECT_NE(result.output.find("2.0000 ms a call"), std::string::npos) << result.output;
 }
 
+// An algorithm for one kind of factors may be none for another.
+TEST_F(GpuCommand, KeepsAlgorithmsOfEachKindOfFactors) {
+  write_file_atomically(folder_.path() / "two.txt",
+                        std::string_view(R"(graph(x: f32[8, 16], y: f32[16, 4], u: bf16[8, 16], v: bf16[16, 4]) {
+  a: f32[8, 4] = aten::mm(x, y)
+  p: f32[8, 16] = aten::_to_copy(u, dtype=dtype.f32)
+  q: f32[16, 4] = aten::_to_copy(v, dtype=dtype.f32)
+  b: f32[8, 4] = aten::mm(p, q)
+  return a, b
+}
+)"));
+  EXPECT_EQ(bench(fake(), "two.txt").exit_code, 0);
+  const ProcessResult stats = run_process({.argv = {TOROID_COMMAND, "cache", "stats"},
+                                           .folder = folder_.path(),
+                                           .environment = {{"TOROID_CACHE_DIR", (folder_.path() / "cache").string()}},
+                                           .timeout = std::chrono::minutes(1)});
+  EXPECT_NE(stats.output.find("    product         2  "), std::string::npos) << stats.output;
+}
+
 TEST_F(GpuCommand, TimesEachStepOnTheDevice) {
   const ProcessResult result =
       run_process({.argv = {TOROID_COMMAND, "bench", "program.txt", "--device", "cuda", "--seconds", "0.01", "--kernels"},

@@ -263,8 +263,9 @@ std::string Products::remembered_as(const Product& product) const {
   const auto side = [](const Product::Side& its) {
     return formatted("{}{} batches apart {}", its.transposed ? "columns " : "rows ", its.leading, its.batch_stride);
   };
-  return formatted("cuBLASLt {} on {}: {} {}x{}x{}, {} times; {}; {}; rows {} batches apart {}", lt().version(), gpu_,
-                   to_string(static_cast<DType>(product.dtype)), product.rows, product.columns, product.depth, product.batches,
+  const auto name = [](int32_t dtype) { return to_string(static_cast<DType>(dtype)); };
+  return formatted("cuBLASLt {} on {}: {} of {} {}x{}x{}, {} times; {}; {}; rows {} batches apart {}", lt().version(), gpu_,
+                   name(product.dtype), name(product.factors), product.rows, product.columns, product.depth, product.batches,
                    side(product.a), side(product.b), product.out_leading, product.out_batch_stride);
 }
 
