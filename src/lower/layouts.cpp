@@ -66,6 +66,10 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   return result;
 }
 
+bool are_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), sym::known_eq);
+}
+
 std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes) {
   std::vector<sym::Expr> strides(sizes.size());
   sym::Expr stride = sizes[1];

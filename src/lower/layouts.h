@@ -19,6 +19,9 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles = false
 // [N, C, spatial...] with C innermost.
 std::vector<sym::Expr> channels_last_strides(const std::vector<sym::Expr>& sizes);
 
+// Are sizes or strides known to be equal?
+bool are_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b);
+
 // [O, C, taps...] with O innermost, then C: what neighbouring filters have of a tap lies together.
 std::vector<sym::Expr> filters_innermost_strides(const std::vector<sym::Expr>& sizes);
 

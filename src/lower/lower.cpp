@@ -48,7 +48,7 @@ class Lowering {
   LoweredGraph run() {
     count_uses();
     channels_last_ = channels_last_values(graph_, options_.convolutions_in_tiles);
-    if (!options_.realise_all && &graph_ == &program_.graph) constant_ = constant_values(program_);
+    if (!options_.realise_all && is_main_graph()) constant_ = constant_values(program_);
     constant_.resize(graph_.num_values());
     values_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
@@ -73,6 +73,8 @@ class Lowering {
   }
 
  private:
+  bool is_main_graph() const { return &graph_ == &program_.graph; }
+
   loop::ExprTable& exprs() { return loops_->exprs; }
 
   void count_uses() {
@@ -365,8 +367,8 @@ class Lowering {
     loop::Buffer& b = loops_->buffer(buffer);
     b.kind = loop::BufferKind::Input;
     b.position = op.index;
-    const bool from_caller = &graph_ == &program_.graph;  // a subgraph's operands are contiguous
-    if (from_caller && !graph_.type(id).strides.empty()) b.strides = graph_.type(id).strides;
+    // A subgraph's operands are contiguous.
+    if (is_main_graph() && !graph_.type(id).strides.empty()) b.strides = graph_.type(id).strides;
     define_buffer(id, buffer);
   }
 
@@ -831,7 +833,7 @@ class Lowering {
   // The bias is left to whatever is done with the result besides.
   void lower_convolution(const Node& node) {
     if (options_.convolutions_in_tiles) {
-      const bool is_main = &graph_ == &program_.graph;  // a subgraph's inputs may begin anywhere
+      const bool is_main = is_main_graph();  // a subgraph's inputs may begin anywhere
       if (const auto it = filter_gradient_of(graph_, node); it && is_main) return lower_filter_gradient(node, *it);
       if (const auto it = phased_convolution(graph_, node); it && is_main) return lower_phased_convolution(node, *it);
       if (is_packed_convolution(graph_, node)) return lower_packed_convolution(node);
@@ -884,8 +886,7 @@ class Lowering {
     };
     loop::Call call{it.op, {image_operand()}};
     const auto filters = [&]() -> loop::Operand {
-      const bool is_main = &graph_ == &program_.graph;  // a subgraph's inputs may begin anywhere
-      if (is_main && !it.has_pairs) return operand_in_packs(node, weight, true);
+      if (is_main_graph() && !it.has_pairs) return operand_in_packs(node, weight, true);
       return packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
         return packed_filter(exprs(), it, sizes(weight), axes, element);
       });

@@ -9,6 +9,7 @@
 #include "codegen/c/c_types.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/print_index.h"
+#include "schedule/axes.h"
 #include "support/match.h"
 
 namespace toroid::codegen::c {
@@ -16,7 +17,7 @@ namespace {
 
 using loop::ExprId;
 
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+using schedule::extent;
 
 bool needs_reals(sym::Expr e) {
   if (e.is_const()) return false;

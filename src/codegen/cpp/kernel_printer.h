@@ -8,6 +8,7 @@
 #include "codegen/cpp/body.h"
 #include "codegen/cpp/kernel.h"
 #include "loop/loop.h"
+#include "schedule/axes.h"
 #include "schedule/schedule.h"
 #include "support/text_buffer.h"
 
@@ -21,7 +22,7 @@ KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, st
 KernelSource print_scatter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
                            const schedule::ScatterKernel& kernel);
 
-inline sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
+using schedule::extent;
 
 class KernelPrinter {
  public:

@@ -86,8 +86,8 @@ class CudaPrinter : public ThreadPrinter {
     for (const Stage& stage : kernel.stages) stage.inner ? row_stage(stage, row) : once_stage(stage);
   }
 
-  // A block has a tile: it reads what the tile turns with its threads along the tile's axis, and computes with them along the last axis. Both in
-  // pieces of gpu_.vector elements. A row of the tile in shared memory has an odd number of banks, so that columns lie in all of them.
+  // A block has a tile: it reads what the tile transposes with its threads along the tile's axis, and computes with them along the last
+  // axis. Both in pieces of gpu_.vector elements. A row of the tile in shared memory has an odd number of banks, so that columns lie in all of them.
   void map_by_tiles(const schedule::Kernel& kernel) {
     constexpr auto kSide = static_cast<int>(schedule::kTileSide);
     const int vector = gpu_.vector, of_row = kSide / vector, each = kSide * of_row / gpu_.threads;  // pieces of a row, and of a thread

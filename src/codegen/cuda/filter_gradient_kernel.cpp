@@ -19,25 +19,13 @@ class FilterGradientPrinter : public ThreadPrinter {
     TOROID_CHECK(attempt.shape.has_value(), "'{}': {}", step.name, attempt.reason);
     const schedule::ConvolutionShape& it = attempt.shape->convolution;
     const schedule::GpuTiles& tiles = *step.gpu;
-    const std::vector<sym::Expr> counts = {it.n, it.h,        it.w,        it.c,         it.k,         it.r,          it.s,         it.p,
-                                           it.q, it.stride_h, it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w};
-    const std::vector<sym::Expr> strides = {it.image_stride, it.row_stride, it.pixel_stride};
-    Contents contents{{}, counts};
-    contents.positions.insert(contents.positions.end(), strides.begin(), strides.end());
+    Contents contents{{}, numbers_of(it)};
     contents.positions.insert(contents.positions.end(), {it.image_offset, attempt.shape->parts});
     begin(contents, {it.image, it.filters}, step.outputs);
-    const auto number = [&](sym::Expr size) {
-      return size.is_const() ? fmt::format("{}", size.value()) : fmt::format("(int){}", print_factor(exprs_, names_, size));
-    };
-    const std::string sizes = body_.fresh("sizes");
-    std::string list;
-    for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + number(size);
-    for (sym::Expr stride : strides) list += ", " + print_factor(exprs_, names_, stride);
-    body_.line(fmt::format("const ConvolutionSizes {} = {{{}}};", sizes, list));
-    const std::string offset = it.image_offset.is_const(0) ? "" : fmt::format(" + {}", print_factor(exprs_, names_, it.image_offset));
-    body_.line(fmt::format("sum_over_pixels<{}, {}, {}, {}>({}{}, {}, {}, {}, {});", storage_type(it.dtype), tiles.rows, tiles.columns,
-                           tiles.stages, body_.memory(it.image), offset, body_.memory(it.filters), body_.memory(step.outputs[0]), sizes,
-                           number(attempt.shape->parts)));
+    const std::string sizes = declare_sizes(it);
+    body_.line(fmt::format("sum_over_pixels<{}, {}, {}, {}>({}, {}, {}, {}, {});", storage_type(it.dtype), tiles.rows, tiles.columns,
+                           tiles.stages, place(it.image, it.image_offset), body_.memory(it.filters), body_.memory(step.outputs[0]), sizes,
+                           count_text(attempt.shape->parts)));
     finish(step.provenance, fmt::format("__launch_bounds__({}, 2)", schedule::threads_of_convolution(tiles)));
     return {.source = std::move(source_), .waits = true, .preludes = {.products = true, .convolutions = true, .filter_gradients = true}};
   }

@@ -94,19 +94,12 @@ class ProductPrinter : public ThreadPrinter {
       shape_ = {.rows = it.k, .columns = it.p * it.q, .depth = it.depth(), .batches = it.n};
     else
       shape_ = {.rows = it.rows(), .columns = it.k, .depth = it.depth()};
-    const std::vector<sym::Expr> counts = {it.n, it.h,        it.w,        it.c,         it.k,         it.r,          it.s,         it.p,
-                                           it.q, it.stride_h, it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w};
-    const std::vector<sym::Expr> strides = {it.image_stride, it.row_stride, it.pixel_stride};
-    std::vector<sym::Expr> all = counts;
-    all.insert(all.end(), strides.begin(), strides.end());
-    all.push_back(it.image_offset);
-    const std::string image = body_.fresh("image"), filters = body_.fresh("filters"), sizes = body_.fresh("sizes");
+    std::vector<sym::Expr> numbers = numbers_of(it);
+    numbers.push_back(it.image_offset);
+    const std::string image = body_.fresh("image"), filters = body_.fresh("filters");
     if (tiles.ping_pong) tensor_maps_ = {image, filters};
-    take(step, tiles.ping_pong ? std::vector<BufferId>{} : std::vector<BufferId>{it.image, it.filters}, all);
-    std::string list;
-    for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
-    for (sym::Expr stride : strides) list += ", " + print_factor(exprs_, names_, stride);
-    body_.line(fmt::format("const ConvolutionSizes {} = {{{}}};", sizes, list));
+    take(step, tiles.ping_pong ? std::vector<BufferId>{} : std::vector<BufferId>{it.image, it.filters}, numbers);
+    const std::string sizes = declare_sizes(it);
     const std::string_view type = storage_type(program_.buffer(it.image).dtype);
     if (tiles.ping_pong) {
       sums_to(fmt::format("convolve_by_tma<ProductTiles<{}, {}, {}, {}, 1, true, false, true>, {}>({}, {}, {}", type, tiles.rows,
@@ -151,14 +144,6 @@ class ProductPrinter : public ThreadPrinter {
       if (is_there && std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
     }
     begin(contents, reads, step.epilogue->writes);
-  }
-
-  std::string place(BufferId buffer, sym::Expr offset) {
-    return body_.memory(buffer) + (offset.is_const(0) ? "" : " + " + print_factor(exprs_, names_, offset));
-  }
-
-  std::string count_text(sym::Expr size) {
-    return size.is_const() ? fmt::format("{}", size.value()) : fmt::format("(int){}", print_factor(exprs_, names_, size));
   }
 
   void print_sizes(const std::string& name) {

@@ -34,10 +34,28 @@ bool fits_32_bits(sym::Expr e) {
 
 }  // namespace
 
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes) {
-  sym::Expr product = 1;
-  for (sym::Expr axis : axes) product = product * extent(axis);
-  return product;
+std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& it) {
+  return {it.n,          it.h,           it.w,        it.c,         it.k,         it.r,          it.s,          it.p,
+          it.q,          it.stride_h,    it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w, it.image_stride,
+          it.row_stride, it.pixel_stride};
+}
+
+std::string ThreadPrinter::place(BufferId buffer, sym::Expr offset) {
+  return body_.memory(buffer) + (offset.is_const(0) ? "" : " + " + print_factor(exprs_, names_, offset));
+}
+
+std::string ThreadPrinter::count_text(sym::Expr size) {
+  return size.is_const() ? fmt::format("{}", size.value()) : fmt::format("(int){}", print_factor(exprs_, names_, size));
+}
+
+std::string ThreadPrinter::declare_sizes(const schedule::ConvolutionShape& shape) {
+  const std::string name = body_.fresh("sizes");
+  const std::vector<sym::Expr> numbers = numbers_of(shape);
+  std::vector<std::string> texts;
+  for (sym::Expr number : numbers)
+    texts.push_back(texts.size() + kStridesOfImage < numbers.size() ? count_text(number) : print_factor(exprs_, names_, number));
+  body_.line(fmt::format("const ConvolutionSizes {} = {{{}}};", name, fmt::join(texts, ", ")));
+  return name;
 }
 
 std::string ThreadPrinter::parameters() const {

@@ -8,16 +8,21 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/thread_body.h"
+#include "schedule/cuda/convolution_tiles.h"
 
 namespace toroid::codegen::cuda {
 
-sym::Expr product_of_extents(const std::vector<sym::Expr>& axes);
+using schedule::product_of_extents;
 
 // Products and convolutions on tensor cores (product_kernel.cpp).
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
 // cuda_scan.cpp, cuda_scatter.cpp
 CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name);
 CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name);
+
+// The members of ConvolutionSizes, of which the last kStridesOfImage are not counts.
+inline constexpr size_t kStridesOfImage = 3;
+std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& shape);
 
 class ThreadPrinter : public KernelPrinter {
  public:
@@ -32,6 +37,11 @@ class ThreadPrinter : public KernelPrinter {
   // The kernel's text, of its body. `attributes`: how it is started.
   void finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes);
   std::string index(sym::Expr e) { return body_.index(e); }
+  // A buffer's memory from `offset` on; a size in 32 bits.
+  std::string place(loop::BufferId buffer, sym::Expr offset);
+  std::string count_text(sym::Expr size);
+  // Declares what the prelude's kernels of convolutions are told (ConvolutionSizes), of numbers_of(shape), and gives its name.
+  std::string declare_sizes(const schedule::ConvolutionShape& shape);
 
   ThreadBody body_;
   std::vector<std::string> tensor_maps_;  // parameters before the buffers

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/axes.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
-namespace {
-
-sym::Expr extent(sym::Expr axis) { return *axis.node()->extent; }
-
-}  // namespace
-
 Grid grid_of(const Kernel& kernel) {
   Grid grid;
   grid.axes = kernel.outer;
@@ -35,9 +30,7 @@ Grid grid_of(const Kernel& kernel) {
 }
 
 Grid grid_of(const ScanKernel& kernel) {
-  Grid grid{.tasks = 1, .work_per_task = extent(kernel.along), .axes = kernel.outer};
-  for (sym::Expr axis : kernel.outer) grid.tasks = grid.tasks * extent(axis);
-  return grid;
+  return {.tasks = product_of_extents(kernel.outer), .work_per_task = extent(kernel.along), .axes = kernel.outer};
 }
 
 Grid grid_of(const loop::LoopProgram& program, const ScatterKernel& kernel) {

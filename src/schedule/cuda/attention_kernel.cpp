@@ -1,8 +1,8 @@
 #include "schedule/cuda/attention_kernel.h"
 
-#include "passes/attention/merge_gradient.h"
-
 #include <algorithm>
+
+#include "passes/attention/merge_gradient.h"
 
 namespace toroid::schedule {
 namespace {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kEight = 8;  // columns that an epilogue gets at once
 
-bool all_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sym::Expr x, sym::Expr y) { return sym::known_eq(x, y); });
-}
-
 }  // namespace
 
 ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
@@ -38,8 +34,8 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
   };
   if (!fits(image) || !fits(filters) || !sym::known_divisible(filters.sizes[0], kEight))
     return {{}, "the convolution's channels are not in packs of 16 bytes"};
-  const bool is_contiguous = filters.offset.is_const(0) && all_equal(filters.strides, channels_last_strides(filters.sizes)) &&
-                             all_equal(result.strides, channels_last_strides(result.sizes));
+  const bool is_contiguous = filters.offset.is_const(0) && are_equal(filters.strides, channels_last_strides(filters.sizes)) &&
+                             are_equal(result.strides, channels_last_strides(result.sizes));
   if (!is_contiguous || !image.strides[1].is_const(1) || !std::all_of(image.strides.begin() + 2, image.strides.end(), may_begin) ||
       !may_begin(image.strides[0]))
     return {{}, "the convolution's channels are not next to each other"};

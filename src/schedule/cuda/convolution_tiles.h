@@ -40,8 +40,8 @@ bool has_pixels_across(const loop::LoopProgram& program, const CallStep& step);
 // Can TMA bring its pixels? Of images whose channels are a multiple of 64.
 bool suits_tma(const ConvolutionShape& shape);
 
-// By the sizes' hints; never in clusters. Tiles with ping-pong: TMA brings pixels, and a block has the threads of other products. Else the threads
-// that multiply gather them, and pixels are rows.
+// By the sizes' hints; never in clusters. Tiles with ping-pong: TMA brings pixels, and a block has the threads of other products. Else the
+// threads that multiply gather them, and pixels are rows.
 GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across);
 // Of gathered tiles, blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
 int blocks_at_once(DType dtype, const GpuTiles& tiles);

@@ -7,14 +7,6 @@
 #include "lower/packed_convolution.h"
 
 namespace toroid::schedule {
-namespace {
-
-bool are_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sym::Expr x, sym::Expr y) { return sym::known_eq(x, y); });
-}
-
-}  // namespace
-
 FilterGradientAttempt as_filter_gradient_of_tiles(const loop::LoopProgram& program, const loop::Call& call,
                                                   const std::vector<BufferId>& outputs) {
   const auto* op = std::get_if<Library>(&call.op);

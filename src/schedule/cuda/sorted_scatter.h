@@ -1,7 +1,7 @@
 // Scatters of many elements in the order of their destinations.
 //
-// Destinations are written down and sorted, stably; then a thread takes the elements of one destination, in their order. Results are those of
-// one element after the other, in every call, and the work grows with the elements alone.
+// Destinations are written down and sorted, stably; then a thread takes the elements of one destination, in their order. Results are those
+// of one element after the other, in every call, and the work grows with the elements alone.
 //
 //   scatter out[i[k] * 128 + c]   =>   kernel keys[k] = i[k] * 128;  call sorted, order = sort(keys);  scatter … ordered by sorted, order
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace toroid::schedule {
 
-// Of a position: what the serial axes tell, the parallel ones being 0, and what the parallel ones add to it; nullopt where it is no such sum.
+// Of a position: what the serial axes tell, the parallel ones being 0, and what the parallel ones add to it; nullopt where it is no such
+// sum.
 struct Destination {
   sym::Expr key, within;
 };

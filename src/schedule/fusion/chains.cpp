@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "lower/layouts.h"
 #include "schedule/fusion/group.h"
 #include "schedule/lifetimes.h"
 
@@ -36,10 +37,6 @@ bool is_by_rows(const loop::LoopProgram& program, const CallStep& step) {
     return of_pixels || (filters[1].is_const() && filters[1].value() <= kFewChannels);
   }
   return filters[1].is_const(1) && sym::known_eq(filters[0], image[1]);
-}
-
-bool are_equal(const std::vector<sym::Expr>& a, const std::vector<sym::Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), sym::known_eq);
 }
 
 // Channels next to each other, and nothing between rows and images.
