@@ -20,29 +20,30 @@ def rows(torch):
 
 
 def classifier(torch, model):
-    class Classifier(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, image, label):
-            return torch.nn.functional.cross_entropy(self.model(image).float(), label)
-
-    return Classifier()
+    loss = lambda model, image, label: torch.nn.functional.cross_entropy(model(image).float(), label)
+    return with_loss(torch, model, loss)
 
 
 def language_model(torch, model):
     """The next word's logits are products with the words' own rows."""
-    class LanguageModel(torch.nn.Module):
+    def loss(model, tokens, following):
+        logits = torch.nn.functional.linear(model(tokens), model.words.weight)
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
+
+    return with_loss(torch, model, loss)
+
+
+def with_loss(torch, model, loss):
+    """A module whose result is loss(model, *its arguments)."""
+    class WithLoss(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.model = model
 
-        def forward(self, tokens, following):
-            logits = torch.nn.functional.linear(self.model(tokens), self.model.words.weight)
-            return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
+        def forward(self, *arguments):
+            return loss(self.model, *arguments)
 
-    return LanguageModel()
+    return WithLoss()
 
 
 def peer_step(torch, module, arguments, compile):
