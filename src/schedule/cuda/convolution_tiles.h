@@ -41,8 +41,9 @@ bool has_pixels_across(const loop::LoopProgram& program, const CallStep& step);
 bool suits_tma(const ConvolutionShape& shape);
 
 // By the sizes' hints; never in clusters. Tiles with ping-pong: TMA brings pixels, and a block has the threads of other products. Else the
-// threads that multiply gather them, and pixels are rows.
-GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across);
+// threads that multiply gather them, and pixels are rows. `epilogue_waits`: for tensors as large as the result, so that several blocks a
+// multiprocessor are quicker than one that multiplies faster.
+GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across, bool epilogue_waits);
 // Of gathered tiles, blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
 int blocks_at_once(DType dtype, const GpuTiles& tiles);
 int threads_of_convolution(const GpuTiles& tiles);

@@ -29,6 +29,14 @@ graph(x: f16[64, 64, 56, 56], w: f16[256, 64, 1, 1]) {
   y: f16[64, 256, 56, 56] = aten::conv2d(x, w)
   return y
 })"},
+    {"with_a_residual", "128x64+kernel", R"(
+graph(x: bf16[64, 64, 56, 56] strides [200704, 1, 3584, 64], w: bf16[64, 64, 3, 3], v: bf16[64, 64, 1, 1]) {
+  y: bf16[64, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1])
+  s: bf16[64, 64, 56, 56] = aten::add.Tensor(y, x)
+  q: bf16[64, 64, 56, 56] = aten::conv2d(s, v)
+  m: bf16[64, 64] = aten::mean.dim(q, [2, 3])
+  return m
+})"},
     {"a_result_in_planes", "128x192+kernel", R"(
 graph(x: bf16[64, 256, 28, 28], w: bf16[256, 256, 3, 3], b: bf16[256]) {
   y: bf16[64, 256, 28, 28] = aten::conv2d(x, w, b, [1, 1], [1, 1])

@@ -168,7 +168,7 @@ EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& ke
   for (BufferId id : kernel.writes) add(id);
   for (BufferId id : kernel.reads) {
     const bool is_large = id != product && program.buffer(id).sizes.size() >= program.buffer(product).sizes.size();
-    if (is_large) add(id);
+    if (is_large) add(id), ++work.loads;
   }
   std::vector<ExprId> values;
   for (const Statement& statement : kernel.stages[0].statements) match(statement, [&](const auto& s) { values.push_back(s.value); });
@@ -236,7 +236,8 @@ class CudaPlanner final : public Planner {
         add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
-          call->gpu = choose_tiles(*found.shape, has_pixels_across(program, *call));
+          const bool waits = call->epilogue && work_of_epilogue(program, *call->epilogue, call->outputs[0]).loads > 0;
+          call->gpu = choose_tiles(*found.shape, has_pixels_across(program, *call), waits);
           continue;
         }
         if (const FilterGradientAttempt found = as_filter_gradient_of_tiles(program, call->call, call->outputs); found.shape) {

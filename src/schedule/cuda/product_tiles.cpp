@@ -59,7 +59,9 @@ std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
 constexpr double kFlopsOfCycle = 4096;  // of each multiprocessor
 constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12, kOwnBytesOfSecond = 2.2e12;
 constexpr double kLibraryClock = 1.45e9, kLibraryEnd = 3e-6;  // what its tiles come to, and its last one after the products
-constexpr double kEpilogueClock = 1.7e9, kCyclesOfStore = 40, kCyclesOfOperation = 3;  // for an element of one of the 128 threads of a tile
+// For an element of one of a warpgroup's 128 threads. Loads wait for memory: one after the other where sums leave no registers for several.
+constexpr double kEpilogueClock = 1.7e9, kCyclesOfStore = 40, kCyclesOfOperation = 3, kCyclesOfLoad = 30, kCyclesOfLoneLoad = 100;
+constexpr int kMostSums = 128;  // of a thread that has registers left
 constexpr double kClose = 1.1;  // so much slower the program's own kernel may be: it needs no library
 
 struct Candidate {
@@ -70,6 +72,7 @@ constexpr Candidate kCandidates[] = {
     {{.rows = 128, .columns = 192, .stages = 4, .cluster = 1, .ping_pong = true}, 1.50e9},
     {{.rows = 128, .columns = 128, .stages = 5, .cluster = 1, .ping_pong = true}, 1.43e9},
     {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
+    {{.rows = 128, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = false}, 1.57e9},
 };
 
 struct Numbers {
@@ -83,11 +86,14 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const GpuTiles& tiles = candidate.tiles;
   const double count = n.batches * std::ceil(n.rows / tiles.rows) * std::ceil(n.columns / tiles.columns);
   const double products = 2.0 * tiles.rows * tiles.columns * n.depth / kFlopsOfCycle / candidate.clock;
-  const double elements = tiles.rows * tiles.columns / 128.0;
-  const double epilogue = elements * (kCyclesOfStore + kCyclesOfOperation * (work ? work->operations : 0)) / kEpilogueClock;
-  // One warpgroup multiplies while the other is at its epilogue.
-  const double tiles_of_all = std::ceil(count / kMultiprocessors) * std::max(products, (products + epilogue) / 2);
-  return kStart + std::max(tiles_of_all, bytes_of(n) / kOwnBytesOfSecond) + epilogue;
+  const double elements = tiles.rows * tiles.columns / (tiles.ping_pong ? 128.0 : 256.0), turns = std::ceil(count / kMultiprocessors);
+  const double of_load = elements > kMostSums ? kCyclesOfLoneLoad : kCyclesOfLoad;
+  const double cycles = kCyclesOfStore + (work ? kCyclesOfOperation * work->operations + of_load * work->loads : 0);
+  const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_of(n) / kOwnBytesOfSecond;
+  // With ping-pong one warpgroup multiplies while the other is at its epilogue.
+  const double of_turns =
+      tiles.ping_pong ? turns * std::max(products, (products + epilogue) / 2) : turns * (products + epilogue) - epilogue;
+  return kStart + std::max(of_turns, memory) + epilogue;
 }
 
 double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& work) {

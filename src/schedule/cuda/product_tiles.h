@@ -46,6 +46,7 @@ sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles);
 struct EpilogueWork {
   double bytes = 0;       // of memory for each element of the product, but the product itself
   double operations = 0;  // for each element
+  double loads = 0;       // for each element, of tensors as large as the product
 };
 // The quickest tiles by an estimate from the sizes' hints; none where the library is quicker, with a kernel behind it that does the
 // epilogue's work.
