@@ -84,7 +84,7 @@ int64_t AttentionKernel::shared_bytes() const {
     return int64_t{warps} * split_rows * (width + kPadding + kOfRow) * 4;
   }
   if (hopper) {
-    constexpr int kAlignment = 1024, kBarriers = 128;
+    constexpr int kAlignment = 1024, kBarriers = 256;
     return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
   }
   return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
