@@ -1,5 +1,7 @@
 #include "lower/cost.h"
 
+#include <algorithm>
+
 namespace toroid {
 
 bool is_transcendental(ScalarOp op) {
@@ -64,6 +66,30 @@ ExprCost cost_of(const loop::ExprTable& exprs, loop::ExprId id) {
     }
   }
   return cost;
+}
+
+bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value) {
+  constexpr int64_t kRepeats = 16;  // of an element at least, so that reading it counts for nothing
+  const ExprCost cost = cost_of(program.exprs, value);
+  if (cost.transcendental > 0 || cost.arithmetic > 4) return false;
+  int wide = 0;
+  for (loop::ExprId each : loop::reachable(program.exprs, {value})) {
+    const auto* load = std::get_if<loop::Load>(&program.exprs.node(each).op);
+    if (load == nullptr) continue;
+    int64_t repeats = 1;
+    for (sym::Expr axis : axes) {
+      const bool reads_along = std::find(load->index.begin(), load->index.end(), axis) != load->index.end();
+      if (!axis.is_const() && !reads_along) repeats *= sym::evaluate_hint(*axis.node()->extent);
+    }
+    const bool by_axes = std::all_of(load->index.begin(), load->index.end(), [&](sym::Expr index) {
+      return index.is_const() || std::find(axes.begin(), axes.end(), index) != axes.end();
+    });
+    if (!by_axes || (repeats > 1 && repeats < kRepeats)) return false;
+    if (repeats > 1) continue;
+    ++wide;
+    if (size_bytes(program.buffer(load->buffer).dtype) > size_bytes(program.exprs.dtype(value))) return false;
+  }
+  return wide == 1;
 }
 
 }  // namespace toroid

@@ -84,6 +84,18 @@ class Lowering {
     }
     for (ValueId output : graph_.outputs) ++uses_[static_cast<size_t>(output)];
     for (const SymbolBinding& binding : graph_.bindings) ++uses_[static_cast<size_t>(binding.value)];
+
+    needs_memory_.assign(graph_.num_values(), false);
+    for (ValueId output : graph_.outputs) needs_memory_[static_cast<size_t>(output)] = true;
+    const std::vector<Node>& nodes = graph_.nodes();
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const Op& op = nodes[i].op;
+      const bool computes = std::holds_alternative<Pointwise>(op) || std::holds_alternative<Cast>(op) ||
+                            std::holds_alternative<Reduce>(op) || std::holds_alternative<Gather>(op);
+      const bool is_window = is_view(op) && !needs_memory_[static_cast<size_t>(nodes[i].outputs[0])];
+      if (computes || is_window) continue;
+      for (ValueId input : nodes[i].inputs) needs_memory_[static_cast<size_t>(input)] = true;
+    }
   }
 
   // Sizes that a result of `node` defines.
@@ -434,11 +446,19 @@ class Lowering {
     realise_if_worth_it(id);
   }
 
+  // Of values beyond caches, which then need no memory of their own.
+  bool is_read_again_from_elsewhere(ValueId id) {
+    constexpr int64_t kBeyondCaches = int64_t{64} << 20;
+    return !needs_memory_[static_cast<size_t>(id)] &&
+           sym::evaluate_hint(graph_.type(id).numel()) >= kBeyondCaches / size_bytes(dtype(id)) &&
+           reads_as_little(*loops_, lowered(id).axes, lowered(id).value);
+  }
+
   void realise_if_worth_it(ValueId id) {
     if (lowered(id).buffer) return;
     const ExprCost cost = cost_of(exprs(), lowered(id).value);
     const int uses = uses_[static_cast<size_t>(id)];
-    if (cost.nodes > kMaxNodes || (uses > 1 && !cost.is_cheap())) realise(id);
+    if (cost.nodes > kMaxNodes || (uses > 1 && !cost.is_cheap() && !is_read_again_from_elsewhere(id))) realise(id);
   }
 
   // A total in double that is rounded: who reads it often reads it rounded, lest its vectors have half as many lanes.
@@ -531,7 +551,8 @@ class Lowering {
   void lower_gather(const Node& node) {
     const ValueId id = node.outputs[0];
     const ValueId input = node.inputs[0];
-    if (!lowered(input).buffer && !cost_of(exprs(), lowered(input).value).is_cheap()) realise(input);
+    if (!lowered(input).buffer && !cost_of(exprs(), lowered(input).value).is_cheap() && !is_read_again_from_elsewhere(input))
+      realise(input);
     std::vector<sym::Expr> axes = fresh_axes(sizes(id));
     const ExprId value = at(input, indices(std::span(node.inputs).subspan(1), sizes(input), axes));
     define(id, std::move(axes), value, merged_provenance(node));
@@ -1054,6 +1075,7 @@ class Lowering {
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
+  std::vector<bool> needs_memory_;   // read by what takes it from memory, or an output
   std::vector<bool> channels_last_;  // by value
   std::vector<Constancy> constant_;  // by value
 };

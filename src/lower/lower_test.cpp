@@ -164,6 +164,28 @@ graph(x: f32[8]) {
             "map a_out[i2] = exp(neg(x[i2]))\nmap b_out[i3] = abs(neg(x[i3]))\n");
 }
 
+// A normalised row is the row itself and two numbers.
+std::string normalised_rows(int rows, std::string_view last) {
+  return loops_of(fmt::format(R"(
+graph(x: bf16[{0}, 32768], m: f32[{0}, 1], s: f32[{0}, 1]) {{
+  y: f32[{0}, 32768] = cast(x)
+  em: f32[{0}, 32768] = expand(m)
+  es: f32[{0}, 32768] = expand(s)
+  c: f32[{0}, 32768] = sub(y, em)
+  n: f32[{0}, 32768] = sub(c, es)
+  e: f32[{0}, 32768] = exp(n)
+  t: f32[{0}] = reduce.sum(e, dims=[1])
+  l: f32[{0}] = reduce.sum(n, dims=[1])
+  return t, l{1}
+}})",
+                              rows, last));
+}
+TEST(Lower, WhatReadsNoMoreThanItWouldBeWrittenToNeedsNoMemoryBeyondCaches) {
+  EXPECT_EQ(normalised_rows(1024, "").find("map n"), std::string::npos);
+  EXPECT_NE(normalised_rows(1024, ", n").find("map n"), std::string::npos);
+  EXPECT_NE(normalised_rows(8, "").find("map n"), std::string::npos);
+}
+
 TEST(Lower, CatAndPadReadOnlyWhereTheyMay) {
   EXPECT_EQ(loops_of(R"(
 graph(x: f32[4], y: f32[6]) {
