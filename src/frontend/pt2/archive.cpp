@@ -38,7 +38,7 @@ std::optional<int64_t> storage_bytes(const TensorType& type) {
 bool all_constant(const TensorType& type) {
   const auto is_const = [](const sym::Expr& e) { return e.is_const(); };
   return std::all_of(type.sizes.begin(), type.sizes.end(), is_const) && std::all_of(type.strides.begin(), type.strides.end(), is_const) &&
-         type.storage_offset.is_const() && type.storage_offset.value() >= 0;
+         type.storage_offset.is_const();
 }
 
 }  // namespace
@@ -146,7 +146,8 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
   ConstantData data;
   data.name = name;
   data.type = sizes.read_type(meta.at("tensor_meta"));
-  if (!all_constant(data.type)) meta.fail(fmt::format("weight '{}' has a symbolic size", name));
+  if (!all_constant(data.type)) meta.fail(fmt::format("weight '{}' has a size, stride or offset that is no number", name));
+  if (data.type.storage_offset.value() < 0) meta.fail(fmt::format("weight '{}' begins before its entry", name));
   if (data.type.dtype != type.dtype || data.type.sizes != type.sizes) {
     meta.fail(fmt::format("weight '{}' is {} in the archive and {} in the graph", name, to_string(data.type), to_string(type)));
   }

@@ -845,7 +845,7 @@ Program import_archive(ZipReader zip, const Pt2Options& options) {
   const std::string file = zip.file();
   Archive archive(std::move(zip));
   Program program;
-  program.name = file;
+  program.name = std::filesystem::path(file).filename().string();  // so that what is made of it says nothing of folders
   ErrorContext context("reading {}", archive.model_entry());
   const JsonValue& model = archive.model();
   check_version(model);

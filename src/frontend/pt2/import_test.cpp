@@ -6,6 +6,7 @@
 
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/builder.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 
 namespace toroid {
@@ -79,6 +80,8 @@ TEST(ImportPt2, MakesNodesInSchemaOrder) {
   ASSERT_EQ(program.outputs.size(), 1u);
   EXPECT_EQ(program.outputs[0].kind, OutputKind::User);
   EXPECT_EQ(program.name, "net.pt2");
+  const std::string bytes = Pt2ForTest().zip().build();
+  EXPECT_EQ(import_pt2(std::as_bytes(std::span(bytes)), nullptr, "some/folder/net.pt2").name, "net.pt2");
 }
 
 TEST(ImportPt2, KeepsWhereNodesComeFrom) {
@@ -189,6 +192,18 @@ TEST(ImportPt2, NamesWhatIsWrongWithAWeight) {
   model = {};
   replace(model.weights_json, R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 4611686018427387904})");
   EXPECT_NE(report_of(model).find("needs more than 2^63 bytes"), std::string::npos);
+  model = {};
+  replace(model.weights_json, R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": -1})");
+  EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' begins before its entry\n  at byte ");
+  for (const auto& [strides, bytes] : {std::pair("1099511627776", "4398046511112"), {"2305843009213693952", "more than 2^63"}}) {
+    model = {};
+    replace(model.weights_json, R"("strides": [{"as_int": 2})", fmt::format(R"("strides": [{{"as_int": {}}})", strides));
+    EXPECT_STARTS_WITH(report_of(model),
+                       fmt::format("error: weight 'body.w' of type f32[2, 2] strides [{}, 1] needs {} bytes", strides, bytes));
+  }
+  model = {};
+  replace(model.weights_json, R"("strides": [{"as_int": 2})", R"("strides": [{"as_int": -2})");
+  EXPECT_STARTS_WITH(report_of(model), "error: a stride is negative\n");
   model = {};
   replace(model.weights_json, R"("dtype": 7)", R"("dtype": 6)");
   EXPECT_STARTS_WITH(report_of(model), "error: weight 'body.w' is f16[2, 2] in the archive and f32[2, 2] in the graph\n  at byte ");
@@ -547,6 +562,32 @@ TEST(ImportPt2, NamesValuesByIdentifiersOnly) {
   replace(model.model_json, R"("mm": {)", '"' + hostile + "\": {");
   const Program program = model.import();
   EXPECT_EQ(program.graph.value(program.graph.nodes()[2].outputs[0]).name, "____include___etc_passwd__");
+}
+
+// Values whose names are alike where they are cut, and a weight called as an input is: each is itself, and inputs keep their whole names.
+TEST(ImportPt2, KeepsValuesApartWhoseNamesAreCutToTheSame) {
+  Pt2ForTest model;
+  const std::string beginning(100, 'n');
+  const auto rename = [&](std::string_view from, const std::string& to) {
+    const std::string quoted = fmt::format("\"{}\"", from);
+    for (size_t at = model.model_json.find(quoted); at != std::string::npos; at = model.model_json.find(quoted, at + to.size()))
+      model.model_json.replace(at, quoted.size(), fmt::format("\"{}\"", to));
+  };
+  rename("p_w", beginning + "_w");
+  rename("x", beginning + "_x");
+  rename("mm", beginning + "_mm");
+  const Program program = model.import();
+  verify(program, Level::Import);
+  const std::string cut(80, 'n');
+  EXPECT_EQ(text_of(program), fmt::format("{0}: f32[2, 2] = constant(0)\n"
+                                          "{0}_1: f32[3, 2] = input(0)\n"
+                                          "{0}_2: f32[3, 2] = aten::mm(%0, %1) {0}_1 {0}\n"
+                                          "add: f32[3, 2] = aten::add.Tensor(%0, 1, 1) {0}_2\n"
+                                          "return add",
+                                          cut));
+  EXPECT_EQ(program.inputs[0].name, beginning + "_x");
+  EXPECT_EQ(program.constants[0].name, "body.w");
+  EXPECT_EQ(to_text(parse_text(to_text(program))), to_text(program));
 }
 
 TEST(ImportPt2, SurvivesDamageAnywhere) {

@@ -17,7 +17,7 @@ namespace {
 
 // What a terminal can show: no control characters, and not endlessly many.
 std::string plain(std::string_view text) {
-  constexpr size_t kMostBytes = 100;
+  constexpr size_t kMostBytes = 500;
   std::string result(text.substr(0, kMostBytes));
   while (result.size() < text.size() && !result.empty() && (text[result.size()] & 0xc0) == 0x80)
     result.pop_back();  // no half of a character

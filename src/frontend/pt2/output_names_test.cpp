@@ -61,6 +61,12 @@ TEST(OutputNames, DifferAndCanBeShown) {
   EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"a.b\", \"a\"]")", {kOne, tree("builtins.dict", R"("[\"b\"]")", {kOne})}), 2),
             (Names{"a.b", "a.b_2"}));
   EXPECT_EQ(names_of(tree("builtins.dict", R"("[\"x\\ny\"]")", {kOne}), 1), (Names{"x_y"}));
+  // A long key is whole; keys that are alike as far as they are kept differ.
+  const std::string key(300, 'k'), endless(1000, 'k');
+  EXPECT_EQ(names_of(tree("builtins.dict", fmt::format(R"("[\"{0}_a\", \"{0}_b\"]")", key), {kOne, kOne}), 2),
+            (Names{key + "_a", key + "_b"}));
+  EXPECT_EQ(names_of(tree("builtins.dict", fmt::format(R"("[\"{0}_a\", \"{0}_b\"]")", endless), {kOne, kOne}), 2),
+            (Names{endless.substr(0, 500), endless.substr(0, 500) + "_2"}));
 }
 
 TEST(OutputNames, ReachTheProgramAndItsText) {
