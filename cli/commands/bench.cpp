@@ -20,7 +20,6 @@
 #include "driver/compile.h"
 #include "driver/signature.h"
 #include "flags.h"
-#include "graph/text/text.h"
 #include "json_text.h"
 #include "runtime/contract/contract.h"
 #include "runtime/cuda/early_start.h"
@@ -251,8 +250,7 @@ int cmd_bench(int argc, const char* const* argv) {
     CompileSession session(!no_cache);
     options.profile = by_step;
     options.choose = {.measure = tune, .threads = threads};
-    const bool is_text = std::filesystem::path(model_path).extension() == ".txt";
-    model.emplace(is_text ? session.compile(parse_text(read_file(model_path)), options) : session.compile_file(model_path, options));
+    model.emplace(session.compile_file(model_path, options));
     executable.emplace(model->load(threads));
   }
   executable->set_seed(seed);

@@ -49,7 +49,7 @@ int cmd_compile(int argc, const char* const* argv) {
   std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
-  flags.add_option("MODEL", model_path, "a .pt2 file").required();
+  flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", output, "the library to write");
   flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option(

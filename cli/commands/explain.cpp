@@ -16,7 +16,6 @@
 #include "driver/pass_costs.h"
 #include "explain/gpu_kernels.h"
 #include "flags.h"
-#include "graph/text/text.h"
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
@@ -236,7 +235,7 @@ int cmd_explain(int argc, const char* const* argv) {
 
   set_device(options, device);
   if (!json_path.empty()) check_writable(json_path);
-  Program program = std::filesystem::path(path).extension() == ".txt" ? parse_text(read_file(path)) : CompileSession::import(path);
+  Program program = CompileSession::import(path);
   if (options.target == codegen::Target::Cuda) {
     explain_gpu_kernels(std::move(program), options);
     return 0;

@@ -5,8 +5,11 @@
 //
 //   aten::fft_rfft	3 uses	first at 'fft_rfft' in encoder (Encoder), model.py:12, in forward: y = torch.fft.rfft(x)
 //   		also at 'fft_rfft_2', model.py:20, in forward: z = torch.fft.rfft(y)
+#include <filesystem>
+
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "command.h"
 #include "flags.h"
 #include "frontend/pt2/import.h"
@@ -42,6 +45,10 @@ std::string describe_place(const Provenance& place) {
 }
 
 int list_missing(const std::string& model) {
+  if (std::filesystem::path(model).extension() == ".txt") {
+    throw Error(ErrorKind::InvalidOption, fmt::format("{} is a program in text form", model))
+        .help("give the .pt2: a text holds only operators that are known");
+  }
   int missing = 0;
   const std::vector<OperatorUse> uses = pt2_operators(model);
   for (const OperatorUse& use : uses) {

@@ -36,8 +36,19 @@ struct Compilation {
   program::Module module = {};
 };
 
+void require_core_operations(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    const auto* aten = std::get_if<Aten>(&node.op);
+    if (aten == nullptr) continue;
+    throw Error(ErrorKind::InvalidOption, fmt::format("loops are made of core operations, and '{}' is none", aten->schema->name))
+        .help("put decompose before it, as in --passes=decompose,loops, or all, as in --passes=all,code");
+  }
+}
+
 void to_loops(Compilation& it) {
   if (it.level != "graph") return;
+  require_core_operations(it.program.graph);
+  for (const Graph& subgraph : it.program.subgraphs) require_core_operations(subgraph);
   it.loops = lower(it.program);
   it.level = "loops";
 }

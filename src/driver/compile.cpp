@@ -25,6 +25,7 @@
 #include "driver/generated_variant.h"
 #include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
+#include "driver/model_text.h"
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "graph/text/text.h"
@@ -426,11 +427,17 @@ Toolchain& CompileSession::toolchain() {
 }
 
 Program CompileSession::import(const std::filesystem::path& path) {
-  return with_typed_memory("importing a model", [&] { return import_pt2(path, {.is_supported = is_supported}); });
+  return with_typed_memory("importing a model",
+                           [&] { return is_model_text(path) ? read_model_text(path) : import_pt2(path, {.is_supported = is_supported}); });
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
-  return with_typed_memory("compiling a model's file", [&] { return compile_mapped(path, options); });
+  return with_typed_memory("compiling a model's file", [&] {
+    if (!is_model_text(path)) return compile_mapped(path, options);
+    Program program = read_model_text(path);
+    ErrorContext context("compiling {}", path.string());
+    return compile_graph(std::move(program), options, {});
+  });
 }
 
 CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {
@@ -459,7 +466,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
     note_lookup(model, options, cache_, "model file", *key, found.has_value());
     if (found) {
       cache.count_hit(found->graph);
-      model.name = path.stem().string();
+      model.name = path.filename().string();
       model.isa = toolchain().isa();
       model.cache_use = "hit: model file";
       take(model, std::move(*found), {}, file);

@@ -119,7 +119,7 @@ class CompileSession {
   CompileSession(const CompileSession&) = delete;
   CompileSession& operator=(const CompileSession&) = delete;
 
-  // Imports `path` (.pt2) to an import-level program; unsupported operators are reported together.
+  // Imports `path`: a .pt2 to an import-level program, whose unsupported operators are reported together; or a text (model_text.h).
   static Program import(const std::filesystem::path& path);
   // Consumes the program. Of all processes and threads that compile the same program, one does, and the others take its result.
   CompiledModel compile(Program program, const CompileModelOptions& options = {});

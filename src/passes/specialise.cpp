@@ -144,7 +144,12 @@ class Specialisation {
     }
     const bool has_no_sizes = std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) ||
                               std::holds_alternative<Cast>(op) || std::holds_alternative<Bitcast>(op);
-    TOROID_CHECK(has_no_sizes, "specialising {}: not an import-level node", to_string(op));
+    if (!has_no_sizes) {
+      const std::string text = to_string(op);
+      throw Error(ErrorKind::InvalidOption,
+                  fmt::format("'{}' is a core operation: the program was decomposed before", text.substr(0, text.find('('))))
+          .help("variants, and operators called one by one, need the model itself or its text from before decompose");
+    }
     return op;
   }
 

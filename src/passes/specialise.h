@@ -21,7 +21,7 @@ SizeValues by_symbols(const Program& program, const SizeValues& values);
 std::string training_operators(const Program& program);
 
 // `program` at import level; the copy has symbols of its own and shares the weights' bytes. Throws Error{InvalidOption} for a name
-// that is no size of the program, and for a value outside of its range or against the program's guards.
+// that is no size of the program, for a value outside of its range or against the program's guards, and for a core-level program.
 Program specialise(const Program& program, const SizeValues& values);
 
 }  // namespace toroid

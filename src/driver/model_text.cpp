@@ -1,0 +1,29 @@
+#include "driver/model_text.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "base/text_cursor.h"
+#include "graph/text/text.h"
+
+namespace toroid {
+
+bool is_model_text(const std::filesystem::path& path) { return path.extension() == ".txt"; }
+
+Program read_model_text(const std::filesystem::path& path) {
+  ErrorContext context("reading {}", path.string());
+  const std::string text = read_file(path);
+  size_t end = 0;
+  Program program = parse_text_prefix(text, end);
+  Cursor rest(text);
+  rest.move_to(end);
+  if (!rest.at_end()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("the text goes on behind its graph, with '{}'", rest.next_word()))
+        .help("a model is a graph alone; 'toroid opt' takes texts of loops, schedules and programs");
+  }
+  if (program.name.empty()) program.name = path.filename().string();
+  return program;
+}
+
+}  // namespace toroid
