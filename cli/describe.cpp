@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include "graph/graph.h"
@@ -83,6 +85,30 @@ void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_ou
   if (program.num_variants == 1) return;
   for (const ToroidVariant& variant : rows(program.variants, program.num_variants))
     fmt::print(to, "  variant  {}: {}\n", variant_text(program, variant), steps_text(variant));
+}
+
+nlohmann::ordered_json interface_json(const ToroidProgram& program) {
+  const ToroidVariant& general = general_variant(program);
+  const ToroidContract& contract = general.contract;
+  using Json = nlohmann::ordered_json;
+  Json json = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"updates", Json::array()}, {"sizes", Json::array()}};
+  for (const ToroidInputInfo& input : rows(contract.inputs, contract.num_inputs))
+    json["inputs"].push_back({{"name", input.name}, {"type", input.type}});
+  for (const ToroidOutputInfo& output : rows(general.outputs, general.num_outputs)) {
+    if (is_returned(output)) {
+      json["outputs"].push_back(
+          {{"file_name", fmt::format("out{}", json["outputs"].size())}, {"name", output.name}, {"type", output.type}});
+    } else {
+      json["updates"].push_back(output.target);
+    }
+  }
+  for (const ToroidDefinition& size : rows(contract.definitions, contract.num_definitions)) {
+    const ToroidSymbol& symbol = contract.symbols[size.symbol];
+    json["sizes"].push_back(
+        {{"symbol", symbol.name}, {"input", contract.inputs[size.input].name}, {"dim", size.dim}, {"least", symbol.least}});
+    if (symbol.most != std::numeric_limits<int64_t>::max()) json["sizes"].back()["most"] = symbol.most;
+  }
+  return json;
 }
 
 }  // namespace toroid::cli

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runtime/program/executable.h"
 
 namespace toroid::cli {
@@ -21,6 +23,10 @@ namespace toroid::cli {
 // Variants are left out where there is one alone.
 // `most_outputs`: how many outputs to name, and how many of what is updated.
 void print_interface(std::FILE* to, const ToroidProgram& program, size_t most_outputs = ~size_t{0});
+
+// The same for scripts: "inputs" with "name" and "type"; "outputs" with also "file_name", as in "out0"; "updates", names; "sizes" with
+// "symbol", "input", "dim", "least" and, unless it is open, "most".
+nlohmann::ordered_json interface_json(const ToroidProgram& program);
 
 // Of a program on a GPU, of its last call: "convolution and sort ran on the host, with copies", "calls are no CUDA graphs: it reads numbers
 // from tensors"; nothing where neither is so.

@@ -267,8 +267,9 @@ int cmd_bench(int argc, const char* const* argv) {
   for (const std::string& note : device_notes(*executable)) fmt::print(stderr, "note: {}\n", note);
   const ToroidVariant& ran = executable->last_variant();
   const std::string variant = variant_text(executable->tables(), ran);
-  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), compiled in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,
-             timing.min_ms, timing.max_ms, compile_s, model ? fmt::format("; cache: {}", model->cache_use) : "");
+  fmt::print("{}: {:.4f} ms a call (median of {}; {:.4f} to {:.4f}), {} in {:.3f} s{}\n", model_path, timing.median_ms, timing.runs,
+             timing.min_ms, timing.max_ms, model ? "compiled" : "loaded", compile_s,
+             model ? fmt::format("; cache: {}", model->cache_use) : "");
   fmt::print("  {}; temporaries {} bytes (lower bound {})\n", steps_text(ran), executable->arena_bytes(), executable->arena_lower_bound());
   if (on_device) fmt::print("  {}\n", device_text(*on_device));
   constexpr size_t kShownOutputs = 8;
@@ -303,6 +304,7 @@ int cmd_bench(int argc, const char* const* argv) {
                                    {"library_calls", ran.num_library_calls},
                                    {"arena_bytes", executable->arena_bytes()},
                                    {"arena_lower_bound_bytes", executable->arena_lower_bound()}};
+    json.update(interface_json(executable->tables()));
     if (model) {
       for (const PhaseTime& phase : model->phases) json["phases_s"][phase.name] = phase.seconds;
     }

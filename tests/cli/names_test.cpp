@@ -32,6 +32,13 @@ TEST_F(Names, CompilingSaysInputsOutputsAndSizes) {
       << outcome.errors;
   EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("out\\.so: [0-9]+ steps: [0-9]+ library calls, [0-9]+ of generated kernels")))
       << outcome.errors;
+  // For scripts.
+  ASSERT_EQ(toroid({"bench", "out.so", "--seconds", "0.01", "--json", "bench.json"}).exit_code, 0);
+  const nlohmann::json json = nlohmann::json::parse(read_file(path("bench.json")));
+  EXPECT_EQ(json["inputs"].dump(), R"([{"name":"input","type":"f32[s31, 1, 8, 8]"}])");
+  EXPECT_EQ(json["outputs"].dump(), R"([{"file_name":"out0","name":"logits","type":"f32[s31, 10]"}])");
+  EXPECT_EQ(json["updates"].dump(), "[]");
+  EXPECT_EQ(json["sizes"].dump(), R"([{"dim":0,"input":"input","least":1,"most":4096,"symbol":"s31"}])");
   // The same of a program from the cache.
   EXPECT_NE(toroid(kCompileBad).errors.find("out0 logits: f32[s31, 10]"), std::string::npos);
 }
