@@ -71,6 +71,8 @@ const OperatorCase kSorting[] = {
     {"aten::median.dim(x0, 0)", {"f32[3] = [4, nan, 3]"}, {"f32[] = [nan]", "i64[] = [1]"}},
     {"aten::nanmedian.dim(x0, 0)", {"f32[3] = [4, nan, 3]"}, {"f32[] = [3]", "i64[] = [2]"}},
     {"aten::mode(x0)", {"i64[5] = [3, 1, 3, 1, 2]"}, {"i64[] = [1]", "i64[] = [3]"}},
+    {"aten::mode(x0)", {"f32[5] = [3, nan, 2, nan, 3]"}, {"f32[] = [3]", "i64[] = [4]"}},
+    {"aten::mode(x0)", {"f32[3] = [nan, 1, nan]"}, {"f32[] = [nan]", "i64[] = [2]"}},
     {"aten::searchsorted.Tensor(x0, x1)", {"f32[3] = [1, 3, 5]", "f32[4] = [0, 3, 6, nan]"}, {"i64[4] = [0, 1, 3, 3]"}},
     {"aten::searchsorted.Tensor(x0, x1, right=true)", {"f32[3] = [1, 3, 5]", "f32[2] = [0, 3]"}, {"i64[2] = [0, 2]"}},
     {"aten::searchsorted.Tensor(x0, x1)", {"f32[5] = [1, 2, 3, 4, nan]", "f32[5] = [0, 2, 3.5, 9, nan]"}, {"i64[5] = [0, 1, 5, 5, 5]"}},
