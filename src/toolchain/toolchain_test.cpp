@@ -140,11 +140,17 @@ TEST(Toolchain, FlagsThatAddInstructionsAreRefused) {
 TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
   const FakeCompiler fake("printf '\\177ELF' > \"$out\"; env >> \"$out\"");
   const ScopedVariable secret("TOROID_REMOTE_CACHE", "redis://:password@host"), token("SOME_TOKEN", "secret"),
-      include("CPATH", "/tmp/evil"), launcher("CCACHE_DIR", "/tmp/ccache"), prefix("COMPILER_PATH", "/opt/parts");
+      key("AWS_SECRET_ACCESS_KEY", "secret"), password("TOROID_REDIS_PASSWORD", "secret"), include("CPATH", "/tmp/evil"),
+      launcher("CCACHE_DIR", "/tmp/ccache"), prefix("COMPILER_PATH", "/opt/parts");
   const Toolchain tools = fake.toolchain();
   const std::string seen = tools.compile_object("int x;");
-  for (const char* withheld : {"TOROID_", "SOME_TOKEN", "CPATH=", "secret", "password"})
+  for (const char* withheld : {"TOROID_", "SOME_TOKEN", "AWS_", "CPATH=", "secret", "password"})
     EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
+  // Nothing that is not listed here; the last four are the shell's own.
+  const std::regex known("PATH|HOME|TMPDIR|LC_ALL|COMPILER_PATH|GCC_EXEC_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|NIX_.*|XDG_(CACHE|CONFIG)_HOME|"
+                         "XDG_RUNTIME_DIR|(CCACHE|SCCACHE|DISTCC)_.*|ICECC.*|PWD|OLDPWD|SHLVL|_");
+  std::istringstream lines(seen.substr(std::string_view("\177ELF").size()));
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(std::regex_match(line.substr(0, line.find('=')), known)) << line;
   for (const char* passed : {"\nPATH=", "CCACHE_DIR=/tmp/ccache", "COMPILER_PATH=/opt/parts", "LC_ALL=C.UTF-8", "TMPDIR="}) {
     EXPECT_NE(seen.find(passed), std::string::npos) << passed << seen;
   }
