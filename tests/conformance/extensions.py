@@ -1,5 +1,5 @@
 """Writes small models of what PyTorch programs use beside plain ATen operators, with PyTorch's results: torchvision's operators,
-mixtures of experts, autocast, vmap, generic associative scans.
+mixtures of experts, autocast, vmap, generic associative scans, forward-mode derivatives, effects in order.
 
     python tests/conformance/extensions.py FOLDER [NAME ...]
     build/toroid conform FOLDER
@@ -19,8 +19,9 @@ from torch.export import Dim
 MODELS = {}
 
 
-def model(*calls, dynamic=None, weights=(), strict=False, module=None):
-    """Registers a function of tensors; `weights` are made first and passed as parameters before them. `module` makes it instead."""
+def model(*calls, dynamic=None, weights=(), strict=False, module=None, decomposed=False):
+    """Registers a function of tensors; `weights` are made first and passed as parameters before them. `module` makes it instead.
+    `decomposed`: into PyTorch's core operators."""
 
     def register(function):
         class Model(torch.nn.Module):
@@ -31,7 +32,7 @@ def model(*calls, dynamic=None, weights=(), strict=False, module=None):
             def forward(self, *args):
                 return function(*self.weights, *args)
 
-        MODELS[function.__name__] = (module or Model, calls, dynamic, strict)
+        MODELS[function.__name__] = (module or Model, calls, dynamic, strict, decomposed)
         return function
 
     return register
@@ -50,12 +51,14 @@ def without_source(program):
     return program
 
 
-def write(folder, name, make, calls, dynamic, strict):
+def write(folder, name, make, calls, dynamic, strict, decomposed):
     torch.manual_seed(0)
     module = make()
     calls = [call() for call in calls]
     shapes = (tuple(dynamic),) if dynamic else None
     program = torch.export.export(module, calls[0], dynamic_shapes=shapes, strict=strict)
+    if decomposed:
+        program = program.run_decompositions()
     program._example_inputs = None
     torch.export.save(without_source(program), folder / f"{name}.pt2")
     for number, args in enumerate(calls, 1):
@@ -353,13 +356,77 @@ def scan_products(x):
     return associative_scan(lambda x, y: x @ y, x, 0, combine_mode="generic", reverse=True)
 
 
+# ---- forward-mode derivatives ----------------------------------------------------------------------------------------------------
+
+
+def jvp(function, *primals_and_tangents):
+    half = len(primals_and_tangents) // 2
+    return torch.func.jvp(function, primals_and_tangents[:half], primals_and_tangents[half:])
+
+
+@model(lambda: (r(4, 5), torch.rand(4, 5) + 0.5, r(4, 5), r(4, 5)))
+def jvp_elements(x, y, dx, dy):
+    def one(x, y):
+        z = torch.where(x > 0, x.sin() * y, torch.maximum(x, y.log()))
+        return z, (x**3 / y).tanh(), torch.hypot(x, y), y.sqrt().erf(), torch.lgamma(y), x.detach() * x, torch.relu(x)
+
+    return jvp(one, x, y, dx, dy)
+
+
+@model(lambda: (r(3, 6), r(3, 6)))
+def jvp_reductions(x, dx):
+    def one(x):
+        values, _ = x.max(0)
+        return (values, x.var(1), x.logsumexp(0), x.sort(1)[0], x.topk(2, 0)[0], x.cumsum(1), x.cumprod(0), x.median(1)[0], x.prod(1),
+                x.amin(1), x.norm(dim=0), torch.linalg.inv(x[:, :3]), torch.fft.rfft(x).abs())
+
+    return jvp(one, x, dx)
+
+
+# Behind a layer norm, and with parameters, torch.export of PyTorch 2.15 fails within a jvp.
+@model(lambda: (r(2, 4, 6), r(2, 3, 8, 8), r(2, 4, 6), r(2, 3, 8, 8), r(6, 6), r(6), r(4, 3, 3, 3), r(4)))
+def jvp_layers(x, images, dx, dimages, weight, bias, filters, channels):
+    import torch.nn.functional as F
+
+    def block(x, images):
+        y = F.gelu(F.linear(x, weight, bias))
+        q = y.view(2, 4, 2, 3).transpose(1, 2)
+        z = F.max_pool2d(F.silu(F.conv2d(images, filters, channels, padding=1)), 2)
+        return (q @ q.mT).softmax(-1) @ q, F.layer_norm(y, (6,), bias, bias), F.group_norm(z, 2).mean((2, 3))
+
+    return jvp(block, x, images, dx, dimages)
+
+
+@model(lambda: (r(5), r(5), r(5)))
+def jvp_of_jvp(x, dx, ddx):
+    return jvp(lambda y: jvp(lambda z: z.sin().exp(), y, dx)[1], x, ddx)
+
+
+@model(lambda: (r(5), r(5), r(5)))
+def jvp_of_dual_tensors(x, dx, factor):
+    import torch.autograd.forward_ad as forward_ad
+
+    with forward_ad.dual_level():
+        y = forward_ad.make_dual(x, dx).exp() * factor
+        parts = forward_ad.unpack_dual(y)
+        return parts.primal, parts.tangent
+
+
+# ---- effects in order ------------------------------------------------------------------------------------------------------------
+
+
+@model(lambda: (r(4, 4), r(4, 2)), decomposed=True)
+def effects_of_checks(x, y):
+    return torch.linalg.inv(x), torch.linalg.solve(x, y), torch.linalg.cholesky(x @ x.T + torch.eye(4))
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (make, calls, dynamic, strict) in MODELS.items():
+    for name, model_parts in MODELS.items():
         if len(sys.argv) > 2 and name not in sys.argv[2:]:
             continue
-        write(folder, name, make, calls, dynamic, strict)
+        write(folder, name, *model_parts)
         print(name)
 
 

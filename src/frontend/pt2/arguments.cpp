@@ -209,6 +209,10 @@ std::vector<std::optional<size_t>> places_by_name(std::span<const JsonValue> inp
   std::vector<std::optional<size_t>> places;
   for (const JsonValue& input : inputs) {
     const std::string_view name = input.at("name").as_string();
+    if (name.empty() && places.size() < schema.parameters.size()) {
+      places.emplace_back(places.size());
+      continue;
+    }
     const auto is_named = [&](const Parameter& parameter) { return parameter.name == name; };
     const auto found = std::find_if(schema.parameters.begin(), schema.parameters.end(), is_named);
     places.push_back(found == schema.parameters.end() ? std::nullopt
@@ -243,13 +247,13 @@ void refuse_unknown(const JsonValue& input, const Schema& schema) {
 
 }  // namespace
 
-NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope) {
+NodeArguments read_arguments(std::span<const JsonValue> inputs, const JsonValue& node, const Schema& schema, ArgumentScope& scope) {
   Reader reader(scope);
   Given given(schema.parameters.size());
-  std::vector<std::optional<size_t>> places = places_by_name(inputs.elements(), schema);
+  std::vector<std::optional<size_t>> places = places_by_name(inputs, schema);
   place_renamed(places, schema);
   for (size_t i = 0; i < places.size(); ++i) {
-    const JsonValue& input = inputs.elements()[i];
+    const JsonValue& input = inputs[i];
     if (!places[i]) {
       refuse_unknown(input, schema);
       continue;
@@ -265,7 +269,7 @@ NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, Argu
   for (size_t i = 0; i < given.size(); ++i) {
     const Parameter& parameter = schema.parameters[i];
     if (!given[i]) given[i] = absent(parameter);
-    if (!given[i]) inputs.fail(fmt::format("operator {} lacks its argument '{}'", schema.name, parameter.name));
+    if (!given[i]) node.fail(fmt::format("operator {} lacks its argument '{}'", schema.name, parameter.name));
     result.arguments.push_back(std::move(*given[i]));
   }
   result.inputs = reader.take_inputs();

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -38,9 +39,9 @@ struct NodeArguments {
   std::vector<ValueId> inputs;
 };
 
-// `inputs` is the node's list of named arguments. Throws Error{InvalidModel} when they do not fit the schema,
-// Error{Unsupported} for an argument that this schema does not know.
-NodeArguments read_arguments(const JsonValue& inputs, const Schema& schema, ArgumentScope& scope);
+// `inputs` are a node's arguments, by name; those without a name stand in their order. `node` is blamed for what it lacks. Throws
+// Error{InvalidModel} when they do not fit the schema, Error{Unsupported} for an argument that this schema does not know.
+NodeArguments read_arguments(std::span<const JsonValue> inputs, const JsonValue& node, const Schema& schema, ArgumentScope& scope);
 // In the given order, for operators without a schema.
 NodeArguments read_arguments(const JsonValue& inputs, ArgumentScope& scope);
 

@@ -34,6 +34,8 @@ constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "
 constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
 // A body whose operators convert their inputs; (device type, dtype, enabled, cache enabled, body, operands…).
 constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
+// An operator whose effects are in order: (token, operator, its arguments…) gives a token, then the operator's results. Tokens hold nothing.
+constexpr std::string_view kWithEffects = "with_effects";
 // torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others,
 // randomness) computes the body for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at
 // once; with the randomness "same" all slices draw the same numbers.
@@ -42,7 +44,16 @@ constexpr std::string_view kVmapEnds = "torch._functorch.predispatch._vmap_decre
 constexpr std::string_view kMapped = "torch._functorch.predispatch._add_batch_dim";      // (x, dim, level): a slice of x
 constexpr std::string_view kStacked = "torch._functorch.predispatch._remove_batch_dim";  // (x, level, size, dim): all slices
 constexpr std::string_view kVmapLoads = "torch._functorch.predispatch.lazy_load_decompositions";
-constexpr std::string_view kVmapNodes[] = {kVmapBegins, kVmapEnds, kMapped, kStacked, kVmapLoads};
+// torch.func.jvp and torch.autograd.forward_ad: operators of dual tensors, which have a level. That of a tensor is how many jvps are open.
+constexpr std::string_view kJvpBegins = "torch._functorch.predispatch._jvp_increment_nesting";
+constexpr std::string_view kJvpEnds = "torch._functorch.predispatch._jvp_decrement_nesting";
+constexpr std::string_view kDualsBegin = "torch._functorch.predispatch._enter_dual_level";
+constexpr std::string_view kDualsEnd = "torch._functorch.predispatch._exit_dual_level";
+constexpr std::string_view kMakesDual = "torch._functorch.predispatch._make_dual";          // (primal, tangent)
+constexpr std::string_view kUnpacksDual = "torch._functorch.predispatch._unpack_dual";      // (x)
+constexpr std::string_view kLeavesLevel = "torch._functorch.predispatch._unwrap_for_grad";  // (x): itself
+constexpr std::string_view kTransforms[] = {kVmapBegins, kVmapEnds,   kMapped,   kStacked,   kVmapLoads,   kJvpBegins,
+                                            kJvpEnds,    kDualsBegin, kDualsEnd, kMakesDual, kUnpacksDual, kLeavesLevel};
 // These state ranges of symbols, which range_constraints states as well.
 constexpr std::string_view kRangeStatements[] = {"aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
 // These read a data-dependent integer out of a tensor.
@@ -85,6 +96,13 @@ std::string value_name(std::string_view name) {
   }
   if (!identifier.empty() && identifier[0] >= '0' && identifier[0] <= '9') identifier.insert(0, 1, '_');
   return identifier;
+}
+
+// The operator of a node with effects.
+std::string effect_of(const JsonValue& node) {
+  const JsonValue& argument = node.at("inputs").elements()[1].at("arg");
+  if (read_union(argument).key != "as_operator") argument.fail("expected an operator");
+  return operator_name(read_union(argument).value.as_string());
 }
 
 bool is_symbolic(std::string_view kind) { return kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float"; }
@@ -275,9 +293,11 @@ class GraphImporter : public ArgumentScope {
         import_weight(inputs[i], spec.value.at("tensor_constant_name"));
       } else if (spec.key == "user_input") {
         import_user_input(inputs[i]);
+      } else if (spec.key == "token") {
+        import_token(inputs[i]);
       } else if (spec.key != "constant_input") {  // a constant input is part of the program already
         throw Error(ErrorKind::Unsupported, fmt::format("inputs of kind '{}' are not supported", spec.key.substr(0, 40)))
-            .help("export without custom objects and side-effect tokens");
+            .help("export without custom objects");
       }
     }
   }
@@ -291,6 +311,13 @@ class GraphImporter : public ArgumentScope {
     const ConstantId id = import_.program.add_constant(std::move(data));
     define(value_name, add_single(Constant{id}, std::move(type), value_name.as_string()));
     return import_.program.constants[static_cast<size_t>(id)];
+  }
+
+  void import_token(const JsonValue& input) {
+    const JsonMember& argument = read_union(input);
+    if (argument.key != "as_tensor") input.fail("a token is not a tensor");
+    const JsonValue& name = argument.value.at("name");
+    define(name, add_single(Full{0.0}, type_of(name), name.as_string()));
   }
 
   void import_user_input(const JsonValue& input) {
@@ -394,6 +421,7 @@ class GraphImporter : public ArgumentScope {
     const ProvenanceId place = graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
     Graph body;
     GraphImporter inner(import_, body, json_, autocast_, this);
+    inner.open_jvps_ = open_jvps_;
     std::vector<ValueId> mapped;
     std::vector<const JsonValue*> stacked;
     sym::Expr count;
@@ -465,12 +493,19 @@ class GraphImporter : public ArgumentScope {
       if (contains(kReadsElement, op)) read_element(node, op);
       return;
     }
-    if (contains(kRangeStatements, op)) return;
+    if (contains(kRangeStatements, op) || op == kDualsBegin || op == kDualsEnd) return;
+    if (op == kJvpBegins || op == kJvpEnds) {
+      open_jvps_ += op == kJvpBegins ? 1 : -1;
+      return;
+    }
     const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of(node), node.find_value("metadata")));
     if (op.starts_with(kHigherOrder)) {
       import_higher_order(node, std::string_view(op).substr(kHigherOrder.size()), place);
       return;
     }
+    if (op == kMakesDual) return add_dual(node, "aten::_make_dual", 2, place);
+    if (op == kUnpacksDual) return add_dual(node, "aten::_unpack_dual", 1, place);
+    if (op == kLeavesLevel) return define(only_output(node), tensor(tensor_argument(node, 0)));
     const Schema* schema = find_schema(op);
     if (!schema) {
       add_unsupported(node, place, false);
@@ -479,7 +514,7 @@ class GraphImporter : public ArgumentScope {
     if (import_.options.is_supported && !import_.options.is_supported(*schema)) {
       import_.unsupported.add(graph_.provenance(place), true);
     }
-    NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
+    NodeArguments arguments = read_arguments(node.at("inputs").elements(), node.at("inputs"), *schema, *this);
     // The ranges of symbols, which the program checks where they are defined, already imply many assertions.
     if (op == "aten::_assert_scalar" && arguments.arguments[0] == Argument(sym::Expr(1))) return;
     require_known_memory(op, arguments.inputs);
@@ -487,6 +522,20 @@ class GraphImporter : public ArgumentScope {
     if (converts) convert_for_autocast(node, *schema, arguments, place);
     add_outputs(node, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), place);
     if (converts && !schema->is_view() && !schema->mutates()) round_for_autocast(node, place);
+  }
+
+  // The operator of dual tensors that a step of a jvp stands for, of its first arguments and the level.
+  void add_dual(const JsonValue& node, std::string_view op, uint32_t tensors, ProvenanceId place) {
+    const Schema* schema = find_schema(op);
+    TOROID_CHECK(schema != nullptr, "{} has a schema", op);
+    std::vector<Argument> arguments;
+    std::vector<ValueId> inputs;
+    for (uint32_t i = 0; i < tensors; ++i) {
+      arguments.emplace_back(InputRef{i});
+      inputs.push_back(tensor(tensor_argument(node, i)));
+    }
+    arguments.emplace_back(sym::Expr(open_jvps_));
+    add_outputs(node, Aten{schema, std::move(arguments)}, std::move(inputs), place);
   }
 
   void convert_for_autocast(const JsonValue& node, const Schema& schema, NodeArguments& arguments, ProvenanceId place) {
@@ -536,7 +585,7 @@ class GraphImporter : public ArgumentScope {
     const Schema* schema = find_schema(op);
     if (value.key != "as_name" || !schema) node.fail("item() gives a number that has no name");
     const ProvenanceId place = graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
-    NodeArguments arguments = read_arguments(node.at("inputs"), *schema, *this);
+    NodeArguments arguments = read_arguments(node.at("inputs").elements(), node.at("inputs"), *schema, *this);
     if (arguments.inputs.size() != 1) node.fail("item() takes one tensor");
     TensorType type;
     type.dtype = graph_.type(arguments.inputs[0]).dtype;
@@ -558,6 +607,10 @@ class GraphImporter : public ArgumentScope {
     }
     if (name == kAutocastRegion && inputs.elements().size() >= 5) {
       inline_region(node, 4, read_autocast(inputs.elements()));
+      return;
+    }
+    if (name == kWithEffects && inputs.elements().size() >= 2) {
+      import_effect(node);
       return;
     }
     if (!contains(kControlFlow, name)) {
@@ -585,6 +638,22 @@ class GraphImporter : public ArgumentScope {
       types[i] = std::move(recorded);
     }
     add_results(names, op, std::move(arguments.inputs), std::move(types), place);
+  }
+
+  void import_effect(const JsonValue& node) {
+    const std::span<const JsonValue> inputs = node.at("inputs").elements(), outputs = node.at("outputs").elements();
+    const std::string op = effect_of(node);
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of(node), node.find_value("metadata")));
+    if (outputs.empty() || read_union(outputs[0]).key != "as_tensor") node.fail("an effect gives no token");
+    define(read_union(outputs[0]).value.at("name"), tensor(tensor_argument(node, 0)));
+    const Schema* schema = find_schema(op);
+    const bool is_supported = schema != nullptr && (!import_.options.is_supported || import_.options.is_supported(*schema));
+    if (!is_supported) return import_.unsupported.add(graph_.provenance(place), schema != nullptr);
+    NodeArguments arguments = read_arguments(inputs.subspan(2), node.at("inputs"), *schema, *this);
+    const std::vector<const JsonValue*> names = output_names(outputs.subspan(1));
+    std::vector<TensorType> types;
+    for (const JsonValue* name : names) types.push_back(name ? type_of(*name) : TensorType{});
+    add_results(names, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), std::move(types), place);
   }
 
   // The numbers that control flow gives its subgraphs are the ones that these name.
@@ -747,6 +816,7 @@ class GraphImporter : public ArgumentScope {
     if (spec.key == "user_input_mutation") return {OutputKind::InputMutation, target("user_input_name")};
     if (spec.key == "parameter_mutation") return {OutputKind::ParameterMutation, target("parameter_name")};
     if (spec.key == "gradient_to_parameter") return {OutputKind::Gradient, target("parameter_name")};
+    if (spec.key == "token") return {OutputKind::Token, {}};
     if (spec.key == "gradient_to_user_input") return {OutputKind::Gradient, target("user_input_name")};
     throw Error(ErrorKind::Unsupported, fmt::format("outputs of kind '{}' are not supported", spec.key.substr(0, 40)));
   }
@@ -764,6 +834,7 @@ class GraphImporter : public ArgumentScope {
     size_t leaf = 0;
     for (size_t i = 0; i < outputs.size(); ++i) {
       OutputSpec spec = std::move(read[i]);
+      if (spec.kind == OutputKind::Token) continue;
       if (is_leaf(spec)) spec.name = names[leaf++];
       const std::optional<ValueId> value = output_value(outputs[i]);
       if (!value) continue;
@@ -784,6 +855,7 @@ class GraphImporter : public ArgumentScope {
   std::unordered_map<std::string_view, const JsonValue*> floats_;
   std::unordered_map<std::string_view, ValueId> values_;
   bool has_other_strides_ = false;  // of an input than its example
+  int64_t open_jvps_ = 0;
 };
 
 void check_version(const JsonValue& model) {
@@ -830,9 +902,10 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
       const JsonMember& argument = read_union(input.at("arg"));
       if (argument.key == "as_graph") count_operators(argument.value.at("graph"), counter);
     }
-    const std::string op = operator_name(node.at("target").as_string());
+    std::string op = operator_name(node.at("target").as_string());
     if (has_only_symbolic_outputs(node) && !contains(kReadsElement, op)) continue;
-    bool is_control_flow = contains(kVmapNodes, op);
+    if (op == std::string(kHigherOrder) + std::string(kWithEffects) && node.at("inputs").elements().size() >= 2) op = effect_of(node);
+    bool is_control_flow = contains(kTransforms, op);
     if (op.starts_with(kHigherOrder)) {
       const std::string_view name = std::string_view(op).substr(kHigherOrder.size());
       is_control_flow = contains(kControlFlow, name) || name == kGradientRegion || name == kAutocastRegion;

@@ -282,7 +282,7 @@ TEST(ImportPt2, NamesFileAndPlaceOfMalformedModels) {
   EXPECT_STARTS_WITH(report_with(R"({"as_int": 3})", R"({"as_ant": 3})"), "error: expected an integer or an expression, found 'as_ant'\n");
   EXPECT_STARTS_WITH(report_with(R"("layout": 7)", R"("layout": 2)"), "error: sparse and other non-strided tensors are not supported\n");
   EXPECT_STARTS_WITH(report_with(R"("type": "cpu")", R"("type": "tpu")"), "error: device 'tpu' is not supported\n");
-  EXPECT_STARTS_WITH(report_with(R"({"user_input")", R"({"token")"), "error: inputs of kind 'token' are not supported\n");
+  EXPECT_STARTS_WITH(report_with(R"({"user_input")", R"({"custom_obj")"), "error: inputs of kind 'custom_obj' are not supported\n");
   EXPECT_STARTS_WITH(report_with("{", "["), "error: invalid JSON: ");
   EXPECT_STARTS_WITH(report_with(R"("target")", R"("targot")"), "error: an object lacks the key 'target'\n");
 }
@@ -510,8 +510,75 @@ TEST(ImportPt2, RefusesAVmapThatDoesNotHoldTogether) {
   EXPECT_NE(report_of(with_vmap(2)).find("the mapped dim is none of the tensor's"), std::string::npos);
 }
 
+// Gives a value of the small model more neighbours of the same type.
+void add_values(std::string& json, std::initializer_list<const char*> names) {
+  const size_t begin = json.find(R"("add": {"dtype")"), end = json.find('}', json.find(R"("layout")", begin));
+  const std::string type = json.substr(begin + 6, end + 1 - begin - 6);
+  for (const char* name : names) json.insert(begin, fmt::format(R"("{}":{}, )", name, type));
+}
+
+// add = jvp(lambda y: y + 1, (mm,), (x,))[1]
+TEST(ImportPt2, TakesTheStepsOfAJvpAsOperatorsOfDualTensors) {
+  Pt2ForTest model;
+  std::string& json = model.model_json;
+  const std::string begin =
+      transform("_jvp_increment_nesting", "", kNone) + transform("_enter_dual_level", "", kNone) +
+      transform("_make_dual", tensor_argument("mm") + "," + tensor_argument("x"), R"({"as_tensor": {"name": "dual"}})");
+  std::string end = "," +
+                    transform("_unpack_dual", tensor_argument("sum"), R"({"as_tensor": {"name": "p"}}, {"as_tensor": {"name": "q"}})") +
+                    transform("_unwrap_for_grad", tensor_argument("q") + "," + integer_argument(1), R"({"as_tensor": {"name": "add"}})") +
+                    transform("_exit_dual_level", "", kNone) + transform("_jvp_decrement_nesting", "", kNone);
+  end.pop_back();
+  add_values(json, {"dual", "sum", "p", "q"});
+  replace(json, R"({"target": "torch.ops.aten.add.Tensor")", begin + R"({"target": "torch.ops.aten.add.Tensor")");
+  replace(json, R"("arg": {"as_tensor": {"name": "mm"}}, "kind": 1},
+                  {"name": "other")",
+          R"("arg": {"as_tensor": {"name": "dual"}}, "kind": 1},
+                  {"name": "other")");
+  replace(json, R"("outputs": [{"as_tensor": {"name": "add"}}], "metadata": {}, "name": "add"})",
+          R"("outputs": [{"as_tensor": {"name": "sum"}}], "metadata": {}, "name": "add"})" + end);
+  const std::string text = text_of(model.import());
+  EXPECT_NE(text.find("dual: f32[3, 2] = aten::_make_dual(%0, %1, 1) mm x\nsum: f32[3, 2] = aten::add.Tensor(%0, 1, 1) dual\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("aten::_unpack_dual(%0, 1) sum\nreturn q"), std::string::npos) << text;
+}
+
+// An effect of `op` on mm, between tokens.
+Pt2ForTest with_effect(std::string_view op) {
+  Pt2ForTest model;
+  std::string& json = model.model_json;
+  add_values(json, {"token", "token_1"});
+  replace(json, R"("inputs": [{"as_tensor": {"name": "p_w"}})",
+          R"("inputs": [{"as_tensor": {"name": "token"}}, {"as_tensor": {"name": "p_w"}})");
+  replace(json, R"("outputs": [{"as_tensor": {"name": "add"}}],
+    "nodes")",
+          R"("outputs": [{"as_tensor": {"name": "token_1"}}, {"as_tensor": {"name": "add"}}],
+    "nodes")");
+  replace(json, R"("input_specs": [)", R"("input_specs": [{"token": {"arg": {"name": "token"}}}, )");
+  replace(json, R"("output_specs": [)", R"("output_specs": [{"token": {"arg": {"name": "token_1"}}}, )");
+  replace(json, R"({"target": "torch.ops.aten.add.Tensor")",
+          fmt::format(R"({{"target": "torch.ops.higher_order.with_effects", "inputs": [{},
+              {{"name": "", "arg": {{"as_operator": "{}"}}, "kind": 1}}, {}, {{"name": "", "arg": {{"as_string": "linalg.inv"}}, "kind": 1}},
+              {{"name": "is_matrix", "arg": {{"as_bool": true}}, "kind": 2}}],
+              "outputs": [{{"as_tensor": {{"name": "token_1"}}}}, {{"as_none": true}}], "metadata": {{}}, "name": "effect"}},
+              {{"target": "torch.ops.aten.add.Tensor")",
+                      tensor_argument("token"), op, tensor_argument("mm")));
+  return model;
+}
+
+TEST(ImportPt2, TakesOperatorsOutOfTheirTokens) {
+  const Program program = with_effect("torch.ops.aten._linalg_check_errors.default").import();
+  const std::string text = text_of(program);
+  EXPECT_NE(text.find(R"(= aten::_linalg_check_errors(%0, "linalg.inv", true) mm)"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\nreturn add")) << text;
+  EXPECT_EQ(program.inputs.size(), 1u);
+  EXPECT_EQ(program.outputs.size(), 1u);
+  EXPECT_NE(report_of(with_effect("torch.ops.mylib.say.default")).find("operator 'mylib::say' is not supported"), std::string::npos);
+}
+
 TEST(ImportPt2, SaysHowToExportTransformsThatItDoesNotKnow) {
-  const std::string report = report_with("torch.ops.aten.mm.default", "torch._functorch.predispatch._make_dual");
+  const std::string report = report_with("torch.ops.aten.mm.default", "torch._functorch.predispatch._vjp_treespec");
   EXPECT_NE(report.find("help: export the model with torch.export.export(…).run_decompositions({})"), std::string::npos) << report;
 }
 

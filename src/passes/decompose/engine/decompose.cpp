@@ -17,6 +17,7 @@
 #include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/complex/complex.h"
+#include "passes/decompose/engine/forward_mode.h"
 #include "passes/decompose/engine/functionalize.h"
 #include "passes/decompose/engine/storage_types.h"
 #include "passes/decompose/engine/vmap.h"
@@ -51,6 +52,9 @@ constexpr std::string_view kReshapes[] = {"aten::reshape", "aten::reshape_as", "
 
 // Operators that see their first argument's memory, whatever part of it the argument shows.
 constexpr std::string_view kMemoryViews[] = {"aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::slice_inverse"};
+
+// Operators of dual tensors: their results are views by their schemas, whose tangents are not.
+constexpr std::string_view kDuals[] = {"aten::_make_dual", "aten::_unpack_dual", "aten::_fw_primal"};
 
 // Operators whose results torch.export describes wrongly: it gives an LSTM's last states an extra dim of size 1, and the
 // indices and counts beside unique values the dtype of the values; it overlooks the weights of bincount, that a mask may
@@ -133,6 +137,8 @@ class GraphDecomposer {
         used_(source.num_values()) {
     for (const Node& node : source.nodes()) {
       for (ValueId input : node.inputs) used_[static_cast<size_t>(input)] = true;
+      const auto* aten = std::get_if<Aten>(&node.op);
+      has_duals_ = has_duals_ || (aten != nullptr && is_one_of(base_name(*aten->schema), kDuals));
     }
     for (ValueId output : source.outputs) used_[static_cast<size_t>(output)] = true;
   }
@@ -144,6 +150,7 @@ class GraphDecomposer {
       target_.outputs.push_back(read(output).id());
     }
     for (const SymbolBinding& binding : source_.bindings) target_.bindings.push_back({binding.expr, read(binding.value).id()});
+    if (has_duals_) remove_duals(target_);
   }
 
   // Inputs and constants whose memory the graph writes, with what it holds at the end.
@@ -382,6 +389,7 @@ class GraphDecomposer {
     const size_t first_new_value = target_.num_values();
     streams_.begin_node();
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
+    d.has_duals = has_duals_;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
@@ -465,6 +473,7 @@ class GraphDecomposer {
     const Aten& aten = std::get<Aten>(node.op);
     const std::string_view op = base_name(*aten.schema);
     const ValueId source = node.inputs[viewed];
+    if (is_one_of(op, kDuals)) return false;
     if (is_one_of(op, kMayReturnInput)) return argument.id() == result.id();
     if (is_one_of(op, kConversions)) return converts_nothing(aten, source_.type(source), source_.type(output));
     if (is_one_of(op, kReshapes)) return reshapes_in_place(layout_of(source), source_.type(output));
@@ -473,6 +482,10 @@ class GraphDecomposer {
 
   // Writes to a tensor of the model; the value takes its dtype and, but for an `out` argument, its shape.
   Tensor write(ValueId target, Tensor value, const Schema& schema) {
+    const auto* owner = has_duals_ ? std::get_if<Aten>(&source_.producer(owner_of(target)).op) : nullptr;
+    if (owner != nullptr && is_one_of(base_name(*owner->schema), kDuals)) {
+      throw Error(ErrorKind::Unsupported, "an update in place of a tensor with a tangent").help("write to a copy of it: x.clone()");
+    }
     const Tensor old = read(target);
     const ViewId view = *views_[static_cast<size_t>(target)];
     value = builder_.cast(value, old.dtype());
@@ -511,7 +524,8 @@ class GraphDecomposer {
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
   std::vector<bool> used_;                    // likewise
-  std::map<ViewId, ValueId> owners_;          // of each piece of memory, the value that was it first
+  bool has_duals_ = false;
+  std::map<ViewId, ValueId> owners_;  // of each piece of memory, the value that was it first
   std::map<uint32_t, ViewId> inputs_;
   std::map<ConstantId, ViewId> constants_;
 };

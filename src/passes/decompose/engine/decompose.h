@@ -95,6 +95,8 @@ struct Decomposer {
   // For an operator that reads the memory behind its argument (aten::as_strided): the type of the tensor that owns this memory,
   // whose value stands in the place of the argument's.
   std::optional<TensorType> memory_type = {};
+  // The graph computes forward-mode derivatives (forward_mode.h), which some operators end.
+  bool has_duals = false;
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -178,6 +180,7 @@ std::span<const DecompositionRow> ctc_loss_rows();                // ctc_loss.cp
 std::span<const DecompositionRow> detection_rows();               // detection.cpp: torchvision's nms, roi_align, roi_pool, …
 std::span<const DecompositionRow> deformable_convolution_rows();  // deformable_convolution.cpp: torchvision's deform_conv2d
 std::span<const DecompositionRow> distance_backward_rows();       // distance_backward.cpp: cdist, pdist
+std::span<const DecompositionRow> dual_tensor_rows();             // dual_tensors.cpp: forward mode
 std::span<const DecompositionRow> embedding_backward_rows();      // embedding_backward.cpp
 std::span<const DecompositionRow> grid_sampling_backward_rows();  // grid_sampling_backward.cpp
 std::span<const DecompositionRow> indexing_backward_rows();       // indexing_backward.cpp: select, slice, masks, scans

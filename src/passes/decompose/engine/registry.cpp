@@ -63,6 +63,7 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       activation_backward_rows(),
       convolution_backward_rows(),
       distance_backward_rows(),
+      dual_tensor_rows(),
       embedding_backward_rows(),
       grid_sampling_backward_rows(),
       indexing_backward_rows(),

@@ -5,6 +5,7 @@
 #include "formula/basics/precision.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/engine/data_dependent.h"
+#include "passes/decompose/engine/forward_mode.h"
 
 namespace toroid {
 namespace {
@@ -69,11 +70,16 @@ std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
 std::vector<Tensor> dependency_token(Decomposer& d, const Args&) { return {d.b.full({0}, DType::F32, 0.0)}; }
 std::vector<Tensor> pass_token(Decomposer&, const Args& a) { return {a.tensor("dep_token")}; }
 
+std::vector<Tensor> detach(Decomposer& d, const Args& a) {
+  const Tensor x = a.tensor("self");
+  return {d.has_duals ? without_tangent(x, kAllLevels) : x};
+}
+
 constexpr DecompositionRow kConversionRows[] = {
     {"aten::clone", identity},
     {"aten::contiguous", identity},
     {"aten::alias", identity},
-    {"aten::detach", identity},
+    {"aten::detach", detach},
     {"aten::data", identity},
     {"aten::lift", identity},
     {"aten::lift_fresh", identity},
