@@ -424,7 +424,6 @@ class GraphImporter : public ArgumentScope {
     inner.open_jvps_ = open_jvps_;
     std::vector<ValueId> mapped;
     std::vector<const JsonValue*> stacked;
-    sym::Expr count;
     // Nested ones come whole: theirs are not of this vmap.
     size_t depth = 0;
     for (const JsonValue& node : nodes) {
@@ -435,7 +434,6 @@ class GraphImporter : public ArgumentScope {
         const int64_t rank = graph_.type(whole).rank(), dim = integer_argument(node, 1);
         if (dim < -rank || dim >= rank) node.fail("the mapped dim is none of the tensor's");
         mapped.push_back(moved(whole, dim < 0 ? dim + rank : dim, 0, place));
-        count = graph_.type(mapped.back()).sizes[0];
         inner.add_input(only_output(node));
       }
       if (depth == 0 && target == kStacked) stacked.push_back(&node);
@@ -443,15 +441,11 @@ class GraphImporter : public ArgumentScope {
     }
     if (mapped.empty()) begin.fail("a vmap over no tensor");
     inner.import_vmap_body(nodes);
-    std::vector<TensorType> types;
+    std::vector<Device> devices;
     std::vector<std::string> names;
     for (const JsonValue* node : stacked) {
-      const ValueId slice = inner.tensor(tensor_argument(*node, 0));
-      body.outputs.push_back(slice);
-      TensorType type = {.dtype = body.type(slice).dtype, .sizes = {count}};
-      type.device = body.type(slice).device;
-      type.sizes.insert(type.sizes.end(), body.type(slice).sizes.begin(), body.type(slice).sizes.end());
-      types.push_back(std::move(type));
+      body.outputs.push_back(inner.tensor(tensor_argument(*node, 0)));
+      devices.push_back(body.type(body.outputs.back()).device);
       names.push_back(value_name(only_output(*node).as_string()));
     }
     import_.program.subgraphs.push_back(std::move(body));
@@ -461,9 +455,10 @@ class GraphImporter : public ArgumentScope {
     inputs.insert(inputs.end(), inner.captured_.begin(), inner.captured_.end());
     for (uint32_t i = 0; i < inputs.size(); ++i) (i < mapped.size() ? slices : others).push_back(InputRef{i});
     const auto graph = static_cast<uint32_t>(import_.program.subgraphs.size() - 1);
-    std::vector<Argument> arguments = {SubgraphRef{graph}, slices, others, std::string(randomness.value.as_string())};
-    const NodeId node =
-        graph_.add_node(HigherOrder{"vmap", std::move(arguments)}, std::move(inputs), std::move(types), place, std::move(names));
+    const HigherOrder op{"vmap", {SubgraphRef{graph}, slices, others, std::string(randomness.value.as_string())}};
+    std::vector<TensorType> types = types_of_control_flow(op, inputs);
+    for (size_t i = 0; i < types.size(); ++i) types[i].device = devices[i];
+    const NodeId node = graph_.add_node(op, std::move(inputs), std::move(types), place, std::move(names));
     for (size_t i = 0; i < stacked.size(); ++i) {
       const ValueId result = graph_.node(node).outputs[i];
       const int64_t rank = graph_.type(result).rank(), dim = integer_argument(*stacked[i], 3);
@@ -619,9 +614,7 @@ class GraphImporter : public ArgumentScope {
     }
     NodeArguments arguments = read_arguments(inputs, *this);
     const HigherOrder op{std::string(name), std::move(arguments.arguments)};
-    std::vector<const TensorType*> operands;
-    for (ValueId operand : arguments.inputs) operands.push_back(&graph_.type(operand));
-    std::vector<TensorType> types = control_flow_types(op, operands, import_.program.subgraphs, nullptr);
+    std::vector<TensorType> types = types_of_control_flow(op, arguments.inputs);
     check_numbers(node, op);
     const std::vector<const JsonValue*> names = tensor_results(node);
     if (names.size() != types.size()) {
@@ -654,6 +647,13 @@ class GraphImporter : public ArgumentScope {
     std::vector<TensorType> types;
     for (const JsonValue* name : names) types.push_back(name ? type_of(*name) : TensorType{});
     add_results(names, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), std::move(types), place);
+  }
+
+  // What it gives; refuses subgraphs that do not fit it.
+  std::vector<TensorType> types_of_control_flow(const HigherOrder& op, const std::vector<ValueId>& inputs) const {
+    std::vector<const TensorType*> operands;
+    for (ValueId input : inputs) operands.push_back(&graph_.type(input));
+    return control_flow_types(op, operands, import_.program.subgraphs, nullptr);
   }
 
   // The numbers that control flow gives its subgraphs are the ones that these name.

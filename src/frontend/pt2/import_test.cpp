@@ -465,8 +465,8 @@ std::string tensor_argument(std::string_view name) {
 }
 std::string integer_argument(int value) { return fmt::format(R"({{"name": "", "arg": {{"as_int": {}}}, "kind": 1}})", value); }
 
-// add = vmap(lambda row: row + 1)(mm); with the rows' dim.
-Pt2ForTest with_vmap(int dim, bool ends = true) {
+// add = vmap(lambda row: row + 1)(mm); with the rows' dim and their length as recorded.
+Pt2ForTest with_vmap(int dim, bool ends = true, int length = 2) {
   Pt2ForTest model;
   const std::string begin =
       transform("lazy_load_decompositions", "", kNone) +
@@ -490,9 +490,9 @@ Pt2ForTest with_vmap(int dim, bool ends = true) {
   for (const char* name : {"row", "added"}) {
     replace(
         json, R"("add": {"dtype")",
-        fmt::format(R"("{}": {{"dtype": 7, "sizes": [{{"as_int": 2}}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
+        fmt::format(R"("{}": {{"dtype": 7, "sizes": [{{"as_int": {}}}], "requires_grad": false, "device": {{"type": "cpu", "index": null}},
               "strides": [{{"as_int": 1}}], "storage_offset": {{"as_int": 0}}, "layout": 7}}, "add": {{"dtype")",
-                    name));
+                    name, length));
   }
   return model;
 }
@@ -508,6 +508,8 @@ TEST(ImportPt2, TakesTheNodesOfAVmapAsABodyForASlice) {
 TEST(ImportPt2, RefusesAVmapThatDoesNotHoldTogether) {
   EXPECT_NE(report_of(with_vmap(0, false)).find("a vmap that nothing ends"), std::string::npos);
   EXPECT_NE(report_of(with_vmap(2)).find("the mapped dim is none of the tensor's"), std::string::npos);
+  const std::string length = report_of(with_vmap(0, true, 5));
+  EXPECT_NE(length.find("vmap: what its body takes as tensor 0 is f32[5], not f32[2]"), std::string::npos) << length;
 }
 
 // Gives a value of the small model more neighbours of the same type.
