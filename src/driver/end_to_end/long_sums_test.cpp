@@ -168,13 +168,22 @@ TEST(LongSums, OfOnesAreExactBeyondTwoToThe24th) {
 
 TEST(LongSums, InFormsAndLossesAreAsGood) {
   const HostTensor x = uniform({40'009, 3}, 0);
-  double squares = 0, exponentials = 0;
-  for (int64_t i = 0; i < x.numel(); ++i) squares += x.double_at(i) * x.double_at(i), exponentials += std::exp(x.double_at(i));
+  double total = 0, squares = 0, exponentials = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    total += x.double_at(i);
+    squares += x.double_at(i) * x.double_at(i);
+    exponentials += std::exp(x.double_at(i));
+  }
   const auto of_all = [&](const char* statement) {
     return run(fmt::format("graph(x: f32[40009, 3]) {{ f: f32[120027] = aten::view(x, [120027]) {} return y }}", statement), x)
         .double_at(0);
   };
   EXPECT_NEAR(of_all("y: f32[] = aten::linalg_vector_norm(f, 2)"), std::sqrt(squares), kBound * std::sqrt(squares));
+  EXPECT_NEAR(of_all("c: f32[120027] = aten::cumsum(f, 0) y: f32[] = aten::select.int(c, 0, 120026)"), total, kBound * total);
+  EXPECT_NEAR(of_all("y: f32[] = aten::dot(f, f)"), squares, kBound * squares);
+  EXPECT_NEAR(of_all("a: f32[1, 120027] = aten::unsqueeze(f, 0) b: f32[120027, 1] = aten::unsqueeze(f, 1) "
+                     "p: f32[1, 1] = aten::mm(a, b) y: f32[] = aten::view(p, [])"),
+              squares, kBound * squares);
   EXPECT_NEAR(of_all("y: f32[] = aten::logsumexp(f, [0])"), std::log(exponentials), kBound * std::log(exponentials));
   EXPECT_NEAR(of_all("z: f32[120027] = aten::mul.Scalar(f, 0) y: f32[] = aten::mse_loss(f, z)"), squares / 120027,
               kBound * squares / 120027);
@@ -182,6 +191,19 @@ TEST(LongSums, InFormsAndLossesAreAsGood) {
   double sum = 0;
   for (int64_t i = 0; i < 40'009; ++i) sum += std::exp(x.double_at(3 * i));
   EXPECT_NEAR(shares.double_at(0), std::exp(x.double_at(0)) / sum, kBound / sum * 3);
+}
+
+TEST(LongSums, OfDeepProductsAreAsGood) {
+  const HostTensor x = uniform({3, 70'001}, 0), w = uniform({70'001, 20}, 0);
+  const std::string text = "graph(x: f32[3, 70001], w: f32[70001, 20]) { y: f32[3, 20] = aten::mm(x, w) return y }";
+  const HostTensor y = TestSession::get().compile(parse_text(text), {}).load(2).run(std::vector<HostTensor>{x, w})[0];
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t column = 0; column < 20; ++column) {
+      double sum = 0;
+      for (int64_t i = 0; i < 70'001; ++i) sum += x.double_at(70'001 * row + i) * w.double_at(20 * i + column);
+      EXPECT_NEAR(y.double_at(20 * row + column), sum, kBound * sum) << row << ", " << column;
+    }
+  }
 }
 
 // ---- rows of equal numbers
