@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 11
+#define TOROID_ABI_VERSION 12
 
 #ifdef __cplusplus
 extern "C" {
@@ -131,7 +131,7 @@ typedef struct ToroidRuntime {
 typedef struct ToroidCall {
   const void* const* inputs;    /* with the strides of the contract */
   const void* const* constants; /* weights, by ToroidVariant::constants */
-  void* const* outputs;         /* contiguous; null where ToroidRuntime::output gives the memory */
+  void* const* outputs;         /* contiguous; null where ToroidRuntime::output gives the memory; see ToroidOutputInfo::in_place */
   char* arena;                  /* for temporaries, 64-byte aligned */
   const int64_t* offsets;       /* of each temporary in the arena, in bytes */
   const int64_t* symbols;       /* values of the contract's symbols; ToroidRuntime::bind sets some during the call */
@@ -206,7 +206,8 @@ typedef struct ToroidOutputInfo {
   const char* target; /* the buffer or input that it is the new value of, the parameter that it is the gradient of; or "" */
   const char* type;   /* "f32[s0, 10]" */
   int32_t dtype, rank, kind;
-  int32_t is_late; /* its sizes become known while the program runs */
+  int32_t is_late;  /* its sizes become known while the program runs */
+  int32_t in_place; /* of ToroidVariant::constants the one that it is the new value of, whose memory may be the output's too; else -1 */
 } ToroidOutputInfo;
 
 typedef struct ToroidConstantInfo {

@@ -12,6 +12,7 @@
 // holds. Integer arithmetic wraps. Computations run in order.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -134,8 +135,13 @@ struct Buffer {
   std::vector<sym::Expr> sizes;
   std::vector<sym::Expr> strides;  // in elements
   BufferKind kind = BufferKind::Temporary;
-  uint32_t position = 0;  // of the input, constant or output
+  uint32_t position = 0;                    // of the input, constant or output
+  std::optional<uint32_t> updated_by = {};  // of a constant that calls write: the main graph's output that is its new value
 };
+// Is it the constant's new value? A program may have both in the same memory.
+inline bool updates(const Buffer& output, const Buffer& constant) {
+  return output.kind == BufferKind::Output && constant.kind == BufferKind::Constant && constant.updated_by == output.position;
+}
 
 // out[axes] = value, for every value of the axes.
 struct Map {

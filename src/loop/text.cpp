@@ -35,7 +35,8 @@ std::string literal_text(const Literal& literal, DType dtype) {
 std::string kind_text(const Buffer& buffer) {
   switch (buffer.kind) {
     case BufferKind::Input: return fmt::format(" = input {}", buffer.position);
-    case BufferKind::Constant: return fmt::format(" = constant {}", buffer.position);
+    case BufferKind::Constant:
+      return fmt::format(" = constant {}{}", buffer.position, buffer.updated_by ? fmt::format(" updated by {}", *buffer.updated_by) : "");
     case BufferKind::Output: return fmt::format(" = output {}", buffer.position);
     case BufferKind::Temporary: return "";
     case BufferKind::RandomState: return " = random";

@@ -11,7 +11,8 @@
 //   origin   an operator of the model, by its number: operator, name, module, source; `origin now 3` says where expressions that are made
 //            later
 //            come from, unless who makes them knows better
-//   buffer   its type; then what it is: input, constant or output of that number, prepared, random; nothing for a temporary. Where several
+//   buffer   its type; then what it is: input, constant or output of that number, prepared, random; nothing for a temporary. Of a constant
+//            that calls write, `updated by` the number of the output that is its new value. Where several
 //            have one
 //            name, `x@3` is the one with the number 3
 //   axes     loop variables from 0 to below an extent, the oldest first: the order of terms in sums follows their age

@@ -141,6 +141,10 @@ void LoopTextReader::declare_buffer() {
                                                   : BufferKind::Constant;
       if (made.kind == BufferKind::Constant) cursor_.expect_word("constant");
       made.position = static_cast<uint32_t>(number("its number"));
+      if (made.kind == BufferKind::Constant && cursor_.accept_word("updated")) {
+        cursor_.expect_word("by");
+        made.updated_by = static_cast<uint32_t>(number("the number of an output"));
+      }
     }
   }
   at(place, [&] { verify(made); });

@@ -67,7 +67,13 @@ class Lowering {
       }
     }
     LoweredGraph result;
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) result.outputs.push_back(bind_output(graph_.outputs[i], i));
+    // New values of buffers first: where one is returned as well, the copy is the caller's.
+    result.outputs.resize(graph_.outputs.size());
+    for (const bool updates : {true, false}) {
+      for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+        if (is_update(i) == updates) result.outputs[i] = bind_output(graph_.outputs[i], i);
+      }
+    }
     result.loops = std::move(loops_);
     return result;
   }
@@ -394,6 +400,7 @@ class Lowering {
     loop::Buffer& b = loops_->buffer(buffer);
     b.kind = loop::BufferKind::Constant;
     b.position = static_cast<uint32_t>(op.id);
+    b.updated_by = update_of(program_, op.id);
     if (!data.type.strides.empty()) b.strides = data.type.strides;
     define_buffer(id, buffer);
   }
@@ -1045,6 +1052,8 @@ class Lowering {
     if (dtype(id) != DType::F16) return operand(id, false);
     return copy_of(id, "", DType::F32, own_strides(id));
   }
+
+  bool is_update(size_t output) const { return is_main_graph() && program_.outputs[output].kind == OutputKind::BufferMutation; }
 
   OutputBinding bind_output(ValueId id, size_t position) {
     // A temporary that already holds the output, perhaps in another shape, becomes the output.

@@ -10,6 +10,7 @@
 #include "loop/text.h"
 #include "loop/text_reader.h"
 #include "loop/verify.h"
+#include "passes/constant_values.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -255,6 +256,8 @@ std::vector<OutputBinding> verified_outputs(const Program& program, const Graph&
     } else if (buffer.kind == loop::BufferKind::Constant) {
       require(buffer.position < program.constants.size(), "there is no constant {}", buffer.position);
       verify_type(buffer, program.constants[buffer.position].type, "constant");
+      const std::optional<uint32_t> update = update_of(program, ConstantId{buffer.position});
+      require(buffer.updated_by == update, "'{}' is updated by {}", buffer.name, update ? fmt::format("output {}", *update) : "no output");
     } else if (buffer.kind == loop::BufferKind::Prepared) {
       require(sym::product(buffer.sizes).is_const(), "the prepared buffer '{}' has no fixed size", buffer.name);
     } else if (buffer.kind == loop::BufferKind::Output) {

@@ -6,12 +6,15 @@
 
 namespace toroid {
 
-bool is_written(const Program& program, ConstantId id) {
+std::optional<uint32_t> update_of(const Program& program, ConstantId id) {
   const ConstantData& data = program.constant(id);
-  if (!data.is_buffer) return false;
-  return std::any_of(program.outputs.begin(), program.outputs.end(),
-                     [&](const OutputSpec& output) { return output.kind == OutputKind::BufferMutation && output.target == data.name; });
+  std::optional<uint32_t> found;
+  for (uint32_t i = 0; data.is_buffer && i < program.outputs.size(); ++i) {
+    if (program.outputs[i].kind == OutputKind::BufferMutation && program.outputs[i].target == data.name) found = i;
+  }
+  return found;
 }
+bool is_written(const Program& program, ConstantId id) { return update_of(program, id).has_value(); }
 
 bool returns_gradients(const Program& program) {
   return std::any_of(program.outputs.begin(), program.outputs.end(), [](const OutputSpec& output) {

@@ -1,6 +1,7 @@
 // Which values of a program do not depend on its inputs.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -13,7 +14,8 @@ enum class Constancy : uint8_t {
   Weights,    // from tensors that the program holds
 };
 
-// May the program write this constant, so that a later call finds another value?
+// The output that is the new value of this constant for later calls, if there is one; the last, which is what they find.
+std::optional<uint32_t> update_of(const Program& program, ConstantId id);
 bool is_written(const Program& program, ConstantId id);
 
 // Is the program one that trains, so that what follows from its parameters is soon another?

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "program/calls.h"
+#include "program/in_place.h"
 #include "program/module_builder.h"
+#include "schedule/axes.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "signature/symbol_values.h"
@@ -156,7 +158,10 @@ void FunctionBuilder::place_prepared() {
 
 Function FunctionBuilder::main() {
   Module& module = shared_.module;
-  for (const OutputBinding& output : scheduled_.outputs) module.outputs.push_back({output.sizes, !is_known(output.sizes)});
+  for (size_t i = 0; i < scheduled_.outputs.size(); ++i) {
+    const std::vector<sym::Expr>& sizes = scheduled_.outputs[i].sizes;
+    module.outputs.push_back({sizes, !is_known(sizes), may_be_in_place(shared_.program, shared_.graphs, i)});
+  }
   place_parameters();
   place_prepared();
   for (const schedule::Lifetime& lifetime : scheduled_.schedule.lifetimes) {
@@ -287,11 +292,22 @@ void FunctionBuilder::add_instructions(const schedule::Step& step) {
       });
 }
 
+// As a rule: where its result is in the place of its base.
+bool FunctionBuilder::copies_no_base(const schedule::ScatterKernel& scatter) const {
+  const loop::Buffer& out = buffer(scatter.out);
+  return graph_ == 0 && loop::updates(out, buffer(scatter.base)) && shared_.module.outputs[out.position].is_in_place;
+}
+
 Launch FunctionBuilder::launch(size_t part) {
   place_.part = part;
   const schedule::Step kernel = kernel_of(shared_.graphs, place_);
   if (shared_.options.device == Device::Cuda) return {shared_.add_kernel(place_), schedule::cuda_grid_of(loops_, kernel).blocks, 1, 1};
-  const schedule::Grid grid = schedule::grid_of(loops_, kernel);
+  schedule::Grid grid = schedule::grid_of(loops_, kernel);
+  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel); scatter != nullptr && copies_no_base(*scatter)) {
+    sym::Expr elements = 1;
+    for (sym::Expr axis : scatter->axes) elements = elements * schedule::extent(axis);
+    grid.work_per_task = sym::max(1, sym::floor_div(elements, grid.tasks));
+  }
   return {shared_.add_kernel(place_), grid.tasks, grid.work_per_task, kLeastWork};
 }
 

@@ -218,7 +218,8 @@ struct Choice {
 };
 struct OutputInfo {
   std::vector<sym::Expr> sizes;
-  bool is_late = false;  // its sizes become known while the program runs
+  bool is_late = false;      // its sizes become known while the program runs
+  bool is_in_place = false;  // it may be where the constant is that it is the new value of (in_place.h)
 };
 
 struct Module {

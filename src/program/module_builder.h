@@ -58,6 +58,7 @@ class FunctionBuilder {
   void add_instructions(const schedule::Step& step);
   void add_kernel(const schedule::Step& kernel);
   Launch launch(size_t part);
+  bool copies_no_base(const schedule::ScatterKernel& scatter) const;
   LibraryCall call(const schedule::CallStep& step, size_t part);
   void add_bind(const schedule::BindStep& step);
   void add_control_flow(const schedule::CallStep& step);

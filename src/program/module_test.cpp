@@ -4,25 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "graph/text/text.h"
-#include "passes/pipeline.h"
+#include "program/made_for_test.h"
 #include "support/golden_for_test.h"
 
 namespace toroid::program {
 namespace {
-
-struct Made {
-  toroid::Program program;
-  std::vector<schedule::ScheduledGraph> graphs;
-  Module module;
-};
-Made made(std::string_view text, const ModuleOptions& options = {}) {
-  Made result{parse_text(text), {}, {}};
-  run_passes(result.program);
-  result.graphs = schedule::schedule_graphs(lower(result.program));
-  result.module = make_module(result.graphs, result.program, options);
-  return result;
-}
 
 struct ModuleCase {
   std::string name, program;

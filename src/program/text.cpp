@@ -38,7 +38,9 @@ class ModuleWriter : loop::BlockText {
       line(fmt::format("temporary {}: {}, steps {} to {}", i, named(each.buffer), each.first_step, each.last_step));
     }
     for (size_t i = 0; i < module_.outputs.size(); ++i) {
-      line(fmt::format("output {}: [{}]{}", i, loop::text_of(module_.outputs[i].sizes), module_.outputs[i].is_late ? " late" : ""));
+      const OutputInfo& each = module_.outputs[i];
+      line(fmt::format("output {}: [{}]{}{}", i, loop::text_of(each.sizes), each.is_late ? " late" : "",
+                       each.is_in_place ? " in place" : ""));
     }
     for (size_t i = 0; i < module_.kernels.size(); ++i) line(fmt::format("kernel {}: {}", i, definition(module_.kernels[i])));
     write(module_.main, "main");

@@ -29,7 +29,8 @@
 //   assertions, long     what the whole module is
 //   constants            by their numbers in the program
 //   temporary            of the arena: a buffer, and how long it lives
-//   output               its sizes; `late` where the call's shapes do not tell them
+//   output               its sizes; `late` where the call's shapes do not tell them; `in place` where it may be written over the constant
+//                        that it updates
 //   kernel               where the schedules have it: `once` of a step that runs once, `part 1` of a step that has several
 //   place                the device of a buffer; then input, output, constant or arena with its number, prepared with an offset in bytes,
 //                        `random state` or `allocated`

@@ -97,8 +97,9 @@ class ModuleReader : private loop::LoopTextReader {
     lines("output", [&](size_t i) {
       expect_number("output", i);
       cursor_.expect(":");
-      std::vector<sym::Expr> sizes = expr_list();
-      module_.outputs.push_back({std::move(sizes), cursor_.accept_word("late")});
+      OutputInfo made{.sizes = expr_list(), .is_late = cursor_.accept_word("late"), .is_in_place = cursor_.accept_word("in")};
+      if (made.is_in_place) cursor_.expect_word("place");
+      module_.outputs.push_back(std::move(made));
       return [&] { rules_.check_output(); };
     });
     lines("kernel", [&](size_t i) {

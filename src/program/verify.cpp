@@ -6,6 +6,7 @@
 
 #include "graph/shape_error.h"
 #include "program/calls.h"
+#include "program/in_place.h"
 #include "program/module_builder.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -90,6 +91,8 @@ void ModuleRules::check_output() const {
   require(position < own.size(), "the program has {} outputs", own.size());
   require(module_.outputs[position].sizes == own[position].sizes, "the sizes of output {} are {}", position,
           list_text(own[position].sizes));
+  require(!module_.outputs[position].is_in_place || may_be_in_place(program_, graphs_, position),
+          "output {} cannot be in the place of a constant: its old value is read when the new one may be there, or it is none's", position);
 }
 
 void ModuleRules::check_kernel() const {

@@ -4,7 +4,7 @@
 //   calls        compute what the schedule's call does, with the same operands
 //   steps        all that the schedule does is done, in an order in which each buffer is written once, and before it is read
 //   memory       a buffer is where its kind says: within the arena while it lives there, within what is prepared, or between its allocation
-//                and its release
+//                and its release; an output is in the place of a constant only where nobody reads the old value too late
 //   sizes        have values when they are needed, in subgraphs wherever they are called
 //
 // Every failure is an Error{InvalidModel} that says which rule is broken. The module is checked while it grows, part by part, so that

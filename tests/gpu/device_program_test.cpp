@@ -153,8 +153,49 @@ TEST_F(DeviceProgram, StateStaysOnTheDevice) {
     EXPECT_EQ(outputs[1].numel(), 0);
     EXPECT_EQ(program.updated_buffer(1).int_at(0), 100 + 6 * i);
   }
-  EXPECT_EQ(counts().captures, 2);  // the two places take turns
+  EXPECT_EQ(counts().captures, 1);  // in place
   EXPECT_EQ(counts().graph_launches, 4);
+}
+
+TEST_F(DeviceProgram, StateThatCannotBeInPlaceTakesTurns) {
+  Executable program = load(R"(buffer 0 "count": i32[4] = [100, 0, 0, 0]
+graph(x: i32[4]) {
+  c: i32[4] = constant(0)
+  f: i32[4] = aten::flip(c, [0])
+  n: i32[4] = aten::add.Tensor(f, x)
+  return n -> buffer "count"
+}
+)");
+  for (int i = 1; i <= 5; ++i) {
+    program.run(std::vector{words({5, 0, 0, 0})});
+    EXPECT_EQ(program.updated_buffer(0).int_at(0), 100 + 6 * i);
+  }
+  EXPECT_EQ(counts().captures, 2);
+}
+
+TEST_F(DeviceProgram, StateThatIsGivenBackAsAnInputStaysAsItIsMeanwhile) {
+  Executable program = load(kCounter);
+  const cuda::OnDevice here(cuda::Device::get());
+  const cuda::Stream stream;
+  const Words x(stream, {5, 0, 0, 0}), copy(stream, {0, 0, 0, 0});
+  const auto call = [&](const DeviceTensor& input) {
+    std::vector<DeviceTensor> outputs = program.outputs_of(std::vector{input});
+    outputs[0].data = copy.tensor().data;
+    program.start(std::vector{input}, outputs, stream.handle());
+    program.wait();
+    return outputs[1];
+  };
+  const auto word = [&](const DeviceTensor& tensor) {
+    int32_t first = 0;
+    cuda::copy_out(stream, &first, tensor.data, sizeof first);
+    stream.synchronize();
+    return first;
+  };
+  const DeviceTensor before = call(x.tensor()), after = call(before);
+  EXPECT_NE(before.data, after.data);
+  EXPECT_EQ(word(before), 106);
+  EXPECT_EQ(word(after), 106 + 106 + 1);
+  EXPECT_EQ(call(x.tensor()).data, after.data) << "in place again";
 }
 
 TEST_F(DeviceProgram, CallsTakeDevicePointersOnTheCallersStream) {

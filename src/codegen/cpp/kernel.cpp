@@ -92,6 +92,13 @@ void KernelPrinter::take_parameters(const std::vector<loop::BufferId>& reads, co
   }
 }
 
+bool KernelPrinter::may_be_shared(loop::BufferId buffer) const {
+  return std::any_of(source_.parameters.begin(), source_.parameters.end(), [&](const KernelParameter& other) {
+    const loop::Buffer &one = program_.buffer(buffer), &two = program_.buffer(other.buffer);
+    return loop::updates(one, two) || loop::updates(two, one);
+  });
+}
+
 void KernelPrinter::print_checked_buffers() {
   if (!assertions_) return;
   for (size_t i = 0; i < source_.parameters.size(); ++i) {
@@ -132,7 +139,7 @@ std::string KernelPrinter::signature(std::string_view linkage) const {
     const loop::Buffer& buffer = program_.buffer(parameter.buffer);
     const std::string name = assertions_ ? fmt::format("argument{}", position++) : identifier(buffer.name);
     text += fmt::format("{}{}* {}{}, ", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
-                        parameter.is_output ? "__restrict__ " : "", name);
+                        parameter.is_output && !may_be_shared(parameter.buffer) ? "__restrict__ " : "", name);
   }
   for (sym::Expr size : source_.sizes) text += fmt::format("int64_t {}, ", identifier(size.node()->name));
   if (source_.uses_runtime) text += "const ToroidRuntime* runtime, ";

@@ -38,6 +38,8 @@ class KernelPrinter {
   void take_sizes(sym::Expr e);
   // The buffers of the signature: what is only read, then what is written.
   void take_parameters(const std::vector<loop::BufferId>& reads, const std::vector<loop::BufferId>& writes);
+  // Is the buffer the new value of another parameter, or has it one, so that both may be the same memory?
+  bool may_be_shared(loop::BufferId buffer) const;
   // The comment above the function: its operators and its buffers' types.
   void print_header(const std::vector<ProvenanceId>& provenance);
   std::string signature(std::string_view linkage = "extern \"C\"") const;

@@ -92,12 +92,19 @@ class ScatterPrinter : KernelPrinter {
     return std::find(kernel.axes.begin(), kernel.axes.end(), index) != kernel.axes.end();
   }
 
-  // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to.
+  // out = base: all of it, or the part that the tasks [begin, end) write to. The last one also copies what no task writes to. Nothing where
+  // both are in one place.
   void print_copy(const schedule::ScatterKernel& kernel, const loop::Buffer& out, const BodyPrinter& body) {
     const std::string to = body.memory(kernel.out);
     const std::string from = body.memory(kernel.base);
+    std::optional<TextBuffer::Scope> apart;
+    const auto if_apart = [&] {
+      if (loop::updates(out, program_.buffer(kernel.base)))
+        apart.emplace(text_.block(fmt::format("if ({0}{2} != {1}{2}) {{", to, from, assertions_ ? ".data()" : "")));
+    };
     if (!kernel.split) {
       text_.write("(void)begin, (void)end;");
+      if_apart();
       text_.write(fmt::format("copy_elements({}, {}, {});", to, from, index(sym::product(out.sizes))));
       return;
     }
@@ -106,6 +113,7 @@ class ScatterPrinter : KernelPrinter {
     const std::string length = index(sizes[dim]);
     const std::string row = index(sym::product(sizes.subspan(dim + 1)));
     text_.write(fmt::format("const int64_t copy_end = end == {} ? {} : end;", index(source_.tasks), length));
+    if_apart();
     text_.write(fmt::format("for (int64_t part = 0; part < {}; ++part) {{", index(sym::product(sizes.first(dim)))));
     text_.write(fmt::format("  const int64_t at = (part * ({}) + begin) * ({});", length, row));
     text_.write(fmt::format("  copy_elements({} + at, {} + at, (copy_end - begin) * ({}));", to, from, row));

@@ -68,7 +68,8 @@ std::string ThreadPrinter::parameters() const {
     if (buffer.kind == loop::BufferKind::RandomState) {
       text += fmt::format("const RandomState {}", name);
     } else {
-      text += fmt::format("{}{}* __restrict__ {}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype), name);
+      text += fmt::format("{}{}* {}{}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
+                          may_be_shared(parameter.buffer) ? "" : "__restrict__ ", name);
     }
   }
   for (sym::Expr size : source_.sizes) text += fmt::format("{}const int64_t {}", text.empty() ? "" : ", ", identifier(size.node()->name));

@@ -68,7 +68,7 @@ struct ToroidContract {
   int32_t num_inputs, num_symbols, num_expressions, num_definitions, num_checks, num_guards, num_later_guards, num_bytes;
   int32_t (*evaluate)(const ToroidContract*, int32_t expression, const int64_t* symbols, int64_t* value);
 };
-struct ToroidOutputInfo { const char* name; const char* target; const char* type; int32_t dtype, rank, kind; int32_t is_late; };
+struct ToroidOutputInfo { const char* name; const char* target; const char* type; int32_t dtype, rank, kind; int32_t is_late, in_place; };
 struct ToroidConstantInfo { const char* name; int64_t bytes; int32_t is_mutable; };
 struct ToroidBinding { int32_t number; int32_t defines; int32_t rest; };
 struct ToroidTemporary { int32_t first_step, last_step; };

@@ -58,7 +58,9 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   auto block = body_.block("{");
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) {
     const loop::Buffer& out = buffer(scatter->out);
-    body_.write(fmt::format("copy_bytes(runtime, {}, {}, {});", identifier(out.name), identifier(buffer(scatter->base).name),
+    const std::string to = identifier(out.name), from = identifier(buffer(scatter->base).name);
+    body_.write(fmt::format("{}copy_bytes(runtime, {}, {}, {});",
+                            loop::updates(out, buffer(scatter->base)) ? fmt::format("if ({} != {}) ", to, from) : "", to, from,
                             bytes_of(sym::product(out.sizes), out.dtype)));
   }
   std::vector<std::string> passed;

@@ -115,15 +115,22 @@ class VariantPrinter {
     return name + suffix_;
   }
 
+  // Of an output in place, its constant's number among the variant's.
+  int64_t place_of(size_t output) const {
+    if (!module_.outputs[output].is_in_place) return -1;
+    const auto is_target = [&](ConstantId id) { return variant_.program.constant(id).name == variant_.program.outputs[output].target; };
+    return std::find_if(module_.constants.begin(), module_.constants.end(), is_target) - module_.constants.begin();
+  }
+
   std::string print_outputs(TextBuffer& text) const {
     const Program& program = variant_.program;
     const std::vector<std::string> names = output_names(program);
     std::vector<std::string> rows;
     for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
       const TensorType& type = program.graph.type(program.graph.outputs[i]);
-      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", literal(names[i]), literal(program.outputs[i].target),
+      rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", literal(names[i]), literal(program.outputs[i].target),
                                  literal(shape_text(type)), static_cast<int>(type.dtype), type.rank(),
-                                 static_cast<int>(program.outputs[i].kind), static_cast<int>(module_.outputs[i].is_late)));
+                                 static_cast<int>(program.outputs[i].kind), static_cast<int>(module_.outputs[i].is_late), place_of(i)));
     }
     return table(text, "ToroidOutputInfo", "outputs", rows);
   }

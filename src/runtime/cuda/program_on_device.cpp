@@ -109,7 +109,23 @@ void ProgramOnDevice::copy_inputs(std::span<const std::span<const std::byte>> in
 }
 
 void* ProgramOnDevice::own_output(const Call& call, size_t output) {
+  const bool is_in_place = call.variant.tables.outputs[output].in_place >= 0;
+  return is_in_place ? constants_[static_cast<size_t>(call.updates[output])]->data() : output_beside(call, output);
+}
+
+void* ProgramOnDevice::output_beside(const Call& call, size_t output) {
   return is_late(call, output) ? nullptr : fit(outputs_, output, stream_, bytes_of_output(call, output));
+}
+
+void ProgramOnDevice::copy_updated(const Call& call) {
+  for (size_t i = 0; i < places_.outputs.size(); ++i) {
+    const int32_t slot = call.variant.tables.outputs[i].in_place;
+    if (slot < 0) continue;
+    const void*& constant = places_.constants[static_cast<size_t>(slot)];
+    places_.outputs[i] = output_beside(call, i);
+    copy_within(stream_, places_.outputs[i], constant, bytes_of_output(call, i));
+    constant = places_.outputs[i];
+  }
 }
 
 void ProgramOnDevice::start(const Call& call) {
@@ -120,7 +136,9 @@ void ProgramOnDevice::start(const Call& call) {
 
 void ProgramOnDevice::keep_updates(const Call& call) {
   for (size_t i = 0; i < call.updates.size(); ++i) {
-    if (call.updates[i] >= 0) std::swap(constants_[static_cast<size_t>(call.updates[i])], outputs_[i]);
+    if (call.updates[i] < 0) continue;
+    std::optional<Memory>& constant = constants_[static_cast<size_t>(call.updates[i])];
+    if (!constant || constant->data() != places_.outputs[i]) std::swap(constant, outputs_[i]);
   }
 }
 
@@ -172,7 +190,14 @@ void ProgramOnDevice::start(const Call& call, std::span<const std::span<const st
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool is_own = is_late(call, i) || call.updates[i] >= 0;
     if (!is_own) require_memory(inputs.size() + i, outputs[i].data, bytes_of_output(call, i), "output", tables.outputs[i].name);
-    places_.outputs.push_back(is_own ? own_output(call, i) : outputs[i].data);
+    void* place = is_own ? own_output(call, i) : outputs[i].data;
+    const auto is_input = [&](std::span<const std::byte> input) {
+      const auto* const begin = static_cast<const std::byte*>(place);
+      return input.data() < begin + bytes_of_output(call, i) && begin < input.data() + input.size();
+    };
+    // The caller may give as an input what the last call left in a buffer.
+    if (call.updates[i] >= 0 && std::any_of(inputs.begin(), inputs.end(), is_input)) place = output_beside(call, i);
+    places_.outputs.push_back(place);
   }
   callbacks_.set_stream(stream);
   start(call);
@@ -203,6 +228,7 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
   copy_inputs(inputs);
   places_.outputs.clear();
   for (size_t i = 0; i < static_cast<size_t>(call.variant.tables.num_outputs); ++i) places_.outputs.push_back(own_output(call, i));
+  copy_updated(call);
   callbacks_.set_uses_graphs(options.graphs);
   struct GraphsAgain {
     CudaCallbacks& callbacks;

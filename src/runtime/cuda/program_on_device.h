@@ -1,7 +1,7 @@
 // A program for a GPU as its host holds it: its kernels, loaded, and the device's memory that its calls use.
 //
 // Weights go to the device when the first call needs them. What calls update (TOROID_OUTPUT_BUFFER_MUTATION) stays there: the new value is
-// written beside the old one, and the two places take turns.
+// written over the old one where the program allows it (ToroidOutputInfo::in_place), else beside it, and the two places take turns.
 #pragma once
 
 #include <memory>
@@ -73,8 +73,12 @@ class ProgramOnDevice {
   void lay_out(const Call& call);
   bool is_laid_out(const Call& call) const;
   void copy_inputs(std::span<const std::span<const std::byte>> inputs);
-  // Own memory for an output.
+  // Own memory for an output; for an update the old value's, if the program allows it.
   void* own_output(const Call& call, size_t output);
+  // And beside the old value.
+  void* output_beside(const Call& call, size_t output);
+  // Constants of its own for those that calls update in place, with their values.
+  void copy_updated(const Call& call);
   void start(const Call& call);
   void keep_updates(const Call& call);
   void require_memory(size_t position, const void* data, size_t bytes, const char* what, const char* name);

@@ -17,6 +17,12 @@
 #include "tensor/strided_copy.h"
 
 namespace toroid {
+namespace {
+
+// Bytes of a buffer that is updated in place. Smaller ones are copied at no cost, and a call that fails leaves them as they were.
+constexpr size_t kLeastInPlace = size_t{1} << 16;
+
+}  // namespace
 
 ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name)
     : library_(bytes, std::move(name)), tables_(static_cast<const ToroidProgram*>(library_.find("toroid_program"))) {
@@ -99,8 +105,22 @@ struct Executable::State {
   std::vector<const void*> constants;
   std::shared_ptr<const void> owner;  // of the constants
   uint64_t bus_errors = bus_errors_answered();
-  std::vector<HostTensor> buffers;  // new values of the constants that calls wrote
-  uint64_t random[2] = {0, 0};      // seed, number of the next call
+  // The value of a constant that a call wrote.
+  struct Written {
+    HostTensor value;  // never handed out itself
+    std::byte* data = nullptr;  // null: never to be written again
+    std::weak_ptr<const void> holders = {};
+
+    // In the same memory, where its holder sees no later value.
+    HostTensor share() {
+      std::shared_ptr<const void> owner = holders.lock();
+      if (!owner) holders = owner = std::make_shared<const HostTensor>(value);
+      return HostTensor(value.dtype(), value.sizes(), value.bytes(), std::move(owner));
+    }
+    bool is_ours_alone() const { return data != nullptr && holders.expired(); }
+  };
+  std::vector<Written> buffers;  // by constant
+  uint64_t random[2] = {0, 0};   // seed, number of the next call
   std::unique_ptr<AlignedBytes> arena;
   OutputMemory results;
   cuda::ProgramOnDevice::Owner device;  // of a program for a GPU
@@ -120,6 +140,8 @@ struct Executable::State {
     std::vector<std::vector<std::byte>> copies;  // of inputs that had to move
     std::vector<const void*> inputs;
     std::vector<HostTensor> outputs;
+    std::vector<void*> places;                        // of the outputs, in the process's memory; null: late
+    std::vector<std::pair<size_t, Written>> written;  // constants
   };
   Laid lay_out(std::span<const HostTensor> inputs);
   void run_on_host(Laid& laid, const int64_t* numbers);
@@ -227,16 +249,28 @@ Executable::State::Sized Executable::State::find_sizes(std::span<const InputShap
 Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> inputs) {
   std::vector<InputShape> shapes;
   for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  Laid laid{find_sizes(shapes), {}, {}, {}};
+  Laid laid{find_sizes(shapes), {}, {}, {}, {}, {}};
   laid.inputs = laid_out(laid.sizes, inputs, laid.copies);
   results.begin_call();
   const std::span<const ToroidOutputInfo> infos = rows(laid.variant.tables.outputs, laid.variant.tables.num_outputs);
   for (size_t i = 0; i < infos.size(); ++i) {
     const auto dtype = static_cast<DType>(infos[i].dtype);
-    const bool stays = device && laid.updates[i] >= 0;
-    laid.outputs.push_back(stays                   ? HostTensor(dtype, {0})
-                           : infos[i].is_late != 0 ? HostTensor()
-                                                   : results.tensor(dtype, laid.layout.output_sizes[i]));
+    const bool is_update = laid.updates[i] >= 0;
+    laid.places.push_back(nullptr);
+    if ((is_update && device) || infos[i].is_late != 0) {
+      laid.outputs.push_back(is_update && device ? HostTensor(dtype, {0}) : HostTensor());
+      continue;
+    }
+    const auto constant = static_cast<size_t>(laid.updates[i]);
+    const bool in_place =
+        infos[i].in_place >= 0 && buffers[constant].is_ours_alone() && buffers[constant].value.bytes().size() >= kLeastInPlace;
+    HostTensor made = in_place ? buffers[constant].value : results.tensor(dtype, laid.layout.output_sizes[i]);
+    laid.places.back() = in_place ? buffers[constant].data : made.mutable_data<std::byte>();
+    if (is_update) {
+      laid.written.emplace_back(constant, Written{std::move(made), static_cast<std::byte*>(laid.places.back())});
+      made = laid.written.back().second.share();
+    }
+    laid.outputs.push_back(std::move(made));
   }
   return laid;
 }
@@ -288,11 +322,8 @@ void Executable::State::run_on_host(Laid& laid, const int64_t* numbers) {
   std::vector<const void*> weights;
   for (int32_t position : rows(its.constants, its.num_constants)) weights.push_back(constants[static_cast<size_t>(position)]);
   reserve_arena(laid.layout.arena.bytes);
-  std::vector<void*> outputs;
-  for (int32_t i = 0; i < its.num_outputs; ++i)
-    outputs.push_back(its.outputs[i].is_late != 0 ? nullptr : laid.outputs[static_cast<size_t>(i)].mutable_data<std::byte>());
   laid.variant.run(host, name, laid.layout, laid.inputs.data(), weights.data(), arena->data(), prepare(laid.variant, weights), numbers,
-                   laid.sizes, outputs.data(), laid.outputs);
+                   laid.sizes, laid.places.data(), laid.outputs);
 }
 
 std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
@@ -305,13 +336,13 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   }
   run_on_host(laid, numbers);
   refuse_lost_weights();
-  std::vector<std::pair<size_t, HostTensor>> written;  // all of them or none, also when memory runs out here
   for (size_t i = 0; i < laid.outputs.size(); ++i) {
-    if (laid.updates[i] >= 0) written.emplace_back(static_cast<size_t>(laid.updates[i]), laid.outputs[i]);
+    const bool is_late = laid.variant.tables.outputs[i].is_late != 0;
+    if (is_late && laid.updates[i] >= 0) laid.written.emplace_back(static_cast<size_t>(laid.updates[i]), Written{laid.outputs[i]});
   }
-  for (auto& [constant, value] : written) {
-    constants[constant] = value.bytes().data();
-    buffers[constant] = std::move(value);
+  for (auto& [constant, written] : laid.written) {
+    constants[constant] = written.value.bytes().data();
+    buffers[constant] = std::move(written);
   }
   return std::move(laid.outputs);
 }
@@ -342,7 +373,7 @@ HostTensor Executable::updated_buffer(size_t output) {
   const std::vector<int32_t>& updates = state_->updates[state_->last_variant];
   TOROID_CHECK(state_->last != nullptr && output < updates.size() && updates[output] >= 0, "output {} is no buffer's new value", output);
   const auto constant = static_cast<size_t>(updates[output]);
-  if (!state_->device) return state_->buffers[constant];
+  if (!state_->device) return state_->buffers[constant].share();
   HostTensor value(static_cast<DType>(last_variant().outputs[output].dtype), state_->last->output_sizes[output]);
   state_->device->read_constant(constant, {value.mutable_data<std::byte>(), value.bytes().size()});
   return value;

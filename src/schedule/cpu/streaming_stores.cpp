@@ -36,7 +36,11 @@ void use_streaming_stores(const loop::LoopProgram& program, Kernel& kernel) {
     for (const Statement& statement : stage.statements) {
       const auto* store = std::get_if<Store>(&statement);
       if (store == nullptr || !is_contiguous(store->position, along) || is_written_around(kernel, store->buffer)) continue;
-      if (is_beyond_caches(program.buffer(store->buffer))) kernel.streaming_stores.push_back(store->buffer);
+      // What the kernel read there is in a cache.
+      const loop::Buffer& buffer = program.buffer(store->buffer);
+      const auto is_old_value = [&](BufferId read) { return loop::updates(buffer, program.buffer(read)); };
+      if (std::any_of(kernel.reads.begin(), kernel.reads.end(), is_old_value)) continue;
+      if (is_beyond_caches(buffer)) kernel.streaming_stores.push_back(store->buffer);
     }
   }
 }

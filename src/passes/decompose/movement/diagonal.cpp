@@ -109,11 +109,31 @@ Tensor positions(Tensor x, int64_t dim) {
   return x.builder().iota(sizes, dim);
 }
 
+// Of what the program holds, perhaps a buffer that it updates, the other elements should stay where they are: that is a scatter. Other tensors are
+// made by a loop, of which the written elements become a part.
+bool is_held(Tensor x) { return std::holds_alternative<Constant>(x.builder().graph().producer(x.id()).op); }
+
+Tensor scatter_slice(Tensor x, Tensor source, int64_t dim, sym::Expr start, sym::Expr step) {
+  Builder& b = x.builder();
+  std::vector<Tensor> indices;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    Sizes along(x.sizes().size(), 1);
+    along[static_cast<size_t>(d)] = source.size(d);
+    indices.push_back(b.reshape(b.arange(source.size(d), d == dim ? start : 0, d == dim ? step : 1), along));
+  }
+  return b.scatter(x, source, indices, ScatterMode::Set);
+}
+
 std::vector<Tensor> select_scatter(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
   const sym::Expr index = wrap_index(a.integer("index"), x.size(dim));
   Tensor source = d.b.unsqueeze(d.b.cast(a.tensor("src"), x.dtype()), dim);
+  if (is_held(x)) {
+    Sizes sizes = x.sizes();
+    sizes[static_cast<size_t>(dim)] = 1;
+    return {scatter_slice(x, d.b.expand(source, sizes), dim, index, 1)};
+  }
   return {where(eq(positions(x, dim), d.b.scalar(DType::I64, index)), source, x)};
 }
 
@@ -126,6 +146,7 @@ std::vector<Tensor> slice_scatter(Decomposer& d, const Args& a) {
   sizes[static_cast<size_t>(dim)] = bounds.length;
   source = b.expand(source, sizes);
   if (bounds.length.is_const(0)) return {x};
+  if (is_held(x)) return {scatter_slice(x, source, dim, bounds.start, bounds.step)};
   // Where in the source each element of x would come from, were it inside; clamped outside, where it is not used.
   Sizes axes, index;
   for (sym::Expr size : x.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
