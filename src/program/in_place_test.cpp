@@ -87,6 +87,19 @@ TEST_P(Updates, AreRefusedElsewhere) {
     EXPECT_NE(error.message().find(fmt::format("output {} cannot be in the place of a constant", i)), std::string::npos) << error.report();
   }
 }
+// One of 1024 rows is read and written, and its index read.
+TEST(UpdatesInPlace, MoveWhatTheyWrite) {
+  const Made each = made(R"(buffer 0 "keys": f32[1024, 64] = external
+graph(k: f32[1, 64], i: i64[1]) {
+  keys: f32[1024, 64] = constant(0)
+  n: f32[1024, 64] = aten::index_copy(keys, 0, i, k)
+  return n -> buffer "keys"
+})",
+                         {.profile = true});
+  ASSERT_EQ(each.module.step_work.size(), 1u);
+  EXPECT_EQ(each.module.step_work[0].bytes.value(), 3 * 64 * 4 + 8);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Updates, testing::ValuesIn(kUpdates), [](const auto& row) { return row.param.name; });
 
 }  // namespace

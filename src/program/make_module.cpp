@@ -248,7 +248,13 @@ void FunctionBuilder::add_steps() {
     const size_t number = begin_step(steps[s], false, s).number;
     if (shared_.options.profile) {
       shared_.module.step_work.resize(number);  // other graphs' steps are not looked at
-      shared_.module.step_work.push_back(schedule::work_of(loops_, steps[s]));
+      schedule::StepWork work = schedule::work_of(loops_, steps[s]);
+      if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&steps[s]); scatter != nullptr && copies_no_base(*scatter)) {
+        const loop::Buffer& out = buffer(scatter->out);
+        const sym::Expr stays = sym::product(out.sizes) - schedule::product_of_extents(scatter->axes);
+        work.bytes = work.bytes - 2 * sym::max(0, stays) * size_bytes(out.dtype);
+      }
+      shared_.module.step_work.push_back(work);
       add(TimeStep{number});
     }
     for (BufferId id : begins[s]) {
@@ -304,9 +310,7 @@ Launch FunctionBuilder::launch(size_t part) {
   if (shared_.options.device == Device::Cuda) return {shared_.add_kernel(place_), schedule::cuda_grid_of(loops_, kernel).blocks, 1, 1};
   schedule::Grid grid = schedule::grid_of(loops_, kernel);
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel); scatter != nullptr && copies_no_base(*scatter)) {
-    sym::Expr elements = 1;
-    for (sym::Expr axis : scatter->axes) elements = elements * schedule::extent(axis);
-    grid.work_per_task = sym::max(1, sym::floor_div(elements, grid.tasks));
+    grid.work_per_task = sym::max(1, sym::floor_div(schedule::product_of_extents(scatter->axes), grid.tasks));
   }
   return {shared_.add_kernel(place_), grid.tasks, grid.work_per_task, kLeastWork};
 }
