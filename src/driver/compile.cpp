@@ -93,6 +93,11 @@ std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileMo
   };
 }
 
+NarrowWeights narrow_weights_of(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return NarrowWeights::Kept;
+  return has_tensor_cores(options) ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
+}
+
 // What is for processors alone.
 void refuse_for_gpus(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return;
@@ -333,6 +338,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   std::vector<LoweredGraph> lowered = lower(program, {.realise_all = !options.optimise,
                                                       .convolutions_as_loops = options.target != codegen::Target::Cpu,
                                                       .products_of_narrow = options.target == codegen::Target::Cuda,
+                                                      .narrow_weights = narrow_weights_of(options),
                                                       .convolutions_in_tiles = is_hopper(options)});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });

@@ -725,9 +725,10 @@ class Lowering {
     };
     auto depends = [&](ExprId value, sym::Expr axis) { return !axis.is_const() && exprs().substitute(value, {{axis, 0}}) != value; };
     // The largest groups of rows, of whole words or all, of which each has one scale and zero point.
-    constexpr int64_t kLeast = 8;
-    for (int64_t groups = 1; groups <= std::max<int64_t>(rows / kLeast, 1); ++groups) {
-      if (rows % groups != 0 || (groups > 1 && rows / groups % kLeast != 0)) continue;
+    const int64_t least = options_.narrow_weights == NarrowWeights::Kept ? 8 : 32;
+    if (least > 8 && rows % least != 0) return false;
+    for (int64_t groups = 1; groups <= std::max<int64_t>(rows / least, 1); ++groups) {
+      if (rows % groups != 0 || (groups > 1 && rows / groups % least != 0)) continue;
       const sym::Expr group = program_.symbols->axis(groups, "g"), in_group = program_.symbols->axis(rows / groups, "k");
       const Int4Element of_group = element(group * (rows / groups) + in_group);
       if (depends(of_group.scale, in_group) || depends(of_group.zero, in_group)) continue;
@@ -760,7 +761,8 @@ class Lowering {
   // The kernels take int8 on the right, and bytes on both sides where the result is I32: what casts such a factor is left to them.
   void lower_matmul(const Node& node) {
     const ValueId left = node.inputs[0], right = node.inputs[1];
-    if (takes_int4(node) && lower_int4_matmul(node)) return;
+    const bool keeps_weights = keeps_narrow_weights(node);
+    if (keeps_weights && takes_int4(node) && lower_int4_matmul(node)) return;
     if (const DType narrow = widened_from(node); narrow != DType::F32) {
       loop::Call call{node.op, {narrow_factor(left, narrow)}};
       call.operands.push_back(narrow_factor(right, narrow));
@@ -768,14 +770,35 @@ class Lowering {
       add_computation(std::move(call), {out}, {node.provenance});
       return define_buffer(node.outputs[0], out);
     }
-    if (!takes_int8(node)) return lower_call(node, false);
+    if (!keeps_weights || !takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
     const auto narrow_left = window_before_cast(left, narrow);
-    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left)) return lower_call(node, false);
+    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left) || !suits_few_rows(node, *narrow_right)) return lower_call(node, false);
     const BufferId out = new_buffer(node.outputs[0]);
     add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
     define_buffer(node.outputs[0], out);
+  }
+
+  // May its right side stay in fewer bits than the product has?
+  bool keeps_narrow_weights(const Node& node) const {
+    const DType type = dtype(node.outputs[0]);
+    if (options_.narrow_weights == NarrowWeights::Kept || type == DType::I32) return true;
+    constexpr int64_t kMostRows = 16;
+    sym::Expr rows = 1;
+    const std::vector<sym::Expr>& s = sizes(node.outputs[0]);
+    for (size_t d = 0; d + 1 < s.size(); ++d) rows = rows * s[d];
+    return options_.narrow_weights == NarrowWeights::KeptForFewRows && is_reduced_float(type) && dtype(node.inputs[0]) == type &&
+           sym::evaluate_hint(rows) <= kMostRows;
+  }
+
+  // Are bytes of a right side columns in pieces of 16, as a GPU's kernel of few rows wants them?
+  bool suits_few_rows(const Node& node, const loop::Operand& right) const {
+    if (options_.narrow_weights == NarrowWeights::Kept || dtype(node.outputs[0]) == DType::I32) return true;
+    const size_t row = right.sizes.size() - 2;
+    const auto in_pieces = [](sym::Expr bytes) { return sym::known_divisible(bytes, 16); };
+    return right.sizes.size() == 2 && right.sizes[0].is_const() && right.sizes[1].is_const() && right.strides[row].is_const(1) &&
+           in_pieces(right.strides[row + 1]) && in_pieces(right.sizes[row]) && in_pieces(right.offset);
   }
 
   // The dtype of 16 bits that both factors of a product in F32 were cast from: their products are exact in F32, whose sums a GPU's tensor

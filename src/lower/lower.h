@@ -29,10 +29,18 @@ struct LoweredGraph {
 // results of a subgraph are contiguous.
 // Needs a core-level program. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit floats), naming
 // the operation and its place in the model.
+// Which products of floats take weights of eight and four bits as they are: else these become floats once.
+enum class NarrowWeights : uint8_t {
+  Kept,
+  KeptForFewRows,  // in products of few rows of 16-bit floats, whose columns of weights are contiguous
+  Widened,
+};
+
 struct LowerOptions {
   bool realise_all = false;  // every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault
   bool convolutions_as_loops = false;  // else they are calls of the library
   bool products_of_narrow = false;     // products in float32 of factors that were widened from 16 bits take those as they were
+  NarrowWeights narrow_weights = NarrowWeights::Kept;
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
 };
 std::vector<LoweredGraph> lower(const Program& program, const LowerOptions& options = {});

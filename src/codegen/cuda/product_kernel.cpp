@@ -69,16 +69,20 @@ class ProductPrinter : public ThreadPrinter {
                                             b.inner_stride, b.outer_stride, a.offset,       b.offset};
     std::vector<sym::Expr> all = counts;
     all.insert(all.end(), strides.begin(), strides.end());
-    take(step, {a.buffer, b.buffer}, all);
+    std::vector<BufferId> reads = {a.buffer, b.buffer};
+    const bool has_scales = shape_.numbers == schedule::RightNumbers::Int4;
+    if (has_scales) reads.insert(reads.end(), {shape_.scales, shape_.zeros});
+    take(step, reads, all);
     const std::string sizes = body_.fresh("sizes");
     std::string list;
     for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
     for (size_t i = 0; i < 6; ++i) list += ", " + print_factor(exprs_, names_, strides[i]);
+    if (has_scales) list += fmt::format(", {}, {}, {}", body_.memory(shape_.scales), body_.memory(shape_.zeros), shape_.group);
     body_.line(fmt::format("const FewRowsSizes {} = {{{}}};", sizes, list));
     const schedule::CudaGrid grid = schedule::few_rows_grid(shape_, tiles);
     const std::string type =
         fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
-                    tiles.columns / kSums, tiles.depth_warps, tiles.stages, grid.blocks.value(), b.transposed);
+                    tiles.columns / kSums, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
     sums_to(fmt::format("multiply_few<{}>({}, {}, {}", type, place(a.buffer, a.offset), place(b.buffer, b.offset), sizes), step);
     finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(tiles)));
     return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .few_rows = true}};
@@ -120,6 +124,17 @@ class ProductPrinter : public ThreadPrinter {
   }
 
  private:
+  std::string chunk_of_columns(const schedule::CallStep& step) const {
+    const std::string_view type = storage_type(program_.buffer(step.outputs[0]).dtype);
+    const int units = step.gpu->columns / kSums;
+    switch (shape_.numbers) {
+      case schedule::RightNumbers::Int8: return fmt::format("Int8Columns<{}, {}>", type, units);
+      case schedule::RightNumbers::Int4: return fmt::format("Int4Columns<{}, {}, {}>", type, units, schedule::few_rows_chunk(shape_));
+      case schedule::RightNumbers::Floats: break;
+    }
+    return fmt::format("ColumnChunk<{}, {}, {}>", type, units, shape_.b.transposed);
+  }
+
   // The call, of which the last argument is what becomes of eight sums.
   void sums_to(const std::string& call, const schedule::CallStep& step) {
     body_.open(fmt::format("{}, [=](int {}) {{", call, column_));

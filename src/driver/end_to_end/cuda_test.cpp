@@ -240,6 +240,17 @@ graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf1
   n: bf16[40, 72] = aten::mm(t, u)
   return z, a, s, o, l, n
 })"},
+    // Bytes in pieces of 16, and a depth that ends within a chunk; four bits in groups of each kind.
+    {"weights_of_eight_bits", R"(
+graph(x: bf16[3, 80], w: i8[41, 80], h: f16[11, 128], v: i8[24, 128], s: bf16[41], t: bf16[20, 80]) {
+  a: bf16[41, 80] = aten::to.dtype(w, dtype.bf16)
+  y: bf16[3, 41] = aten::linear(x, a)
+  z: bf16[3, 41] = aten::mul.Tensor(y, s)
+  b: f16[24, 128] = aten::to.dtype(v, dtype.f16)
+  o: f16[11, 24] = aten::linear(h, b)
+  l: bf16[20, 41] = aten::linear(t, a)
+  return z, o, l
+})"},
     {"few_rows_of_any_number",
      R"(
 sym s0 in [1, 90] hint 4
@@ -277,6 +288,39 @@ class EmulatedCuda : public testing::TestWithParam<ProgramCase> {};
 TEST_P(EmulatedCuda, ComputesAsTheEvaluator) { expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, EmulatedCuda, testing::ValuesIn(kCudaPrograms), [](const auto& each) { return each.param.name; });
+
+// Constant weights of four bits: a row of [rows, depth / 2] bytes has the even numbers in low halves; scales and zeros by groups of the depth.
+std::string product_of_int4(std::string_view type, int x_rows, int rows, int depth, int group) {
+  std::string bytes, scales;
+  for (int i = 0; i < rows * depth / 2; ++i) bytes += fmt::format("{}{}", i == 0 ? "" : ", ", (i * 37 + i / 7) % 256);
+  for (int i = 0; i < rows * depth / group; ++i) scales += fmt::format("{}{}", i == 0 ? "" : ", ", 0.01 * (i % 5 + 1));
+  return fmt::format(R"(
+buffer 0 "p": u8[{1}, {3}] = [{6}]
+buffer 1 "s": f32[{1}, {4}, 1] = [{7}]
+graph(x: {0}[{2}, {8}]) {{
+  p: u8[{1}, {3}] = constant(0)
+  s: f32[{1}, {4}, 1] = constant(1)
+  a: u8[{1}, {3}] = aten::bitwise_and.Scalar(p, 15)
+  b: u8[{1}, {3}] = aten::bitwise_right_shift.Tensor_Scalar(p, 4)
+  c: u8[{1}, {3}, 2] = aten::stack([a, b], -1)
+  f: f32[{1}, {3}, 2] = aten::to.dtype(c, dtype.f32)
+  g: f32[{1}, {4}, {5}] = aten::reshape(f, [{1}, {4}, {5}])
+  h: f32[{1}, {4}, {5}] = aten::sub.Scalar(g, 7.5)
+  i: f32[{1}, {4}, {5}] = aten::mul.Tensor(h, s)
+  j: f32[{1}, {8}] = aten::reshape(i, [{1}, {8}])
+  w: {0}[{1}, {8}] = aten::to.dtype(j, dtype.{0})
+  y: {0}[{2}, {1}] = aten::linear(x, w)
+  z: {0}[{2}, {1}] = aten::relu(y)
+  return z
+}})",
+                     type, rows, x_rows, depth / 2, depth / group, group, bytes, scales, depth);
+}
+TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
+  expect_as_evaluated(product_of_int4("bf16", 3, 43, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 11, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 1, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 40, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
+}
 
 TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {
   Executable executable = compiled("graph(a: f32[4, 2], i: i64[3]) {\n  y: f32[3, 2] = aten::index_select(a, 0, i)\n  return y\n}",

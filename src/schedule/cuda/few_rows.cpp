@@ -43,8 +43,13 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
   tiles.columns = kUnit;
   while (tiles.columns < 4 * kUnit && tiles_of(tiles.columns) > slots) tiles.columns *= 2;
-  tiles.stages = 4 * kUnit / tiles.columns;
+  tiles.stages = (shape.numbers == RightNumbers::Floats ? 4 : 8) * kUnit / tiles.columns;
   return tiles;
+}
+
+int few_rows_chunk(const ProductShape& shape) {
+  if (shape.numbers == RightNumbers::Int4) return shape.group % 128 == 0 ? 128 : shape.group % 64 == 0 ? 64 : 32;
+  return shape.b.transposed ? 64 : 32;
 }
 
 int few_rows_blocks_at_once(const GpuTiles& tiles) {
@@ -55,7 +60,7 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 8;
   constexpr int64_t kLeastWhole = 32;
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
-  const int64_t chunk = shape.b.transposed ? 64 : 32, chunks = (shape.depth.value() + chunk - 1) / chunk;
+  const int64_t chunk = few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;
   if (shape.rows.is_const()) {
     const auto tiles_of = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };

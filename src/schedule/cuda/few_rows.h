@@ -1,7 +1,8 @@
 // Products of few rows on a GPU, which take as long as reading their right side: those of decoding, a vector or some times a matrix.
 //
 // A kernel of the program's own reads the right side once, straight into the registers that tensor cores read; all blocks have the same
-// share of it (codegen/cuda/prelude/few_rows.inc). The left side has contiguous rows.
+// share of it (codegen/cuda/prelude/few_rows.inc). The left side has contiguous rows. The right side may be weights of eight or four bits, which
+// become 16-bit floats on the way (narrow_columns.inc).
 #pragma once
 
 #include <optional>
@@ -15,6 +16,8 @@ namespace toroid::schedule {
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
 // Is there a kernel for these tiles?
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
+// Of the depth, what a warp takes at once.
+int few_rows_chunk(const ProductShape& shape);
 int few_rows_blocks_at_once(const GpuTiles& tiles);
 // A known number of blocks.
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles);

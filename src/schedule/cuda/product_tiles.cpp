@@ -10,6 +10,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int kAlignedElements = 8;  // 16 bytes of them
+constexpr int64_t kLeastInt4Group = 32;
 constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;
 
 bool is_aligned(sym::Expr elements) { return sym::known_divisible(elements, kAlignedElements); }
@@ -53,6 +54,29 @@ std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
     return side;
   }
   return std::nullopt;
+}
+
+// Numbers of four bits [columns, depth / 2], with scales and zeros [groups, columns]: what lower/lower.cpp makes of constant weights.
+ProductAttempt as_product_of_int4(const loop::LoopProgram& program, const loop::Call& call, DType dtype) {
+  const loop::Operand &a = call.operands[0], &numbers = call.operands[1], &scales = call.operands[2], &zeros = call.operands[3];
+  const sym::Expr depth = a.sizes.back(), groups = scales.sizes[0];
+  const bool is_known = depth.is_const() && groups.is_const() && groups.value() > 0 && depth.value() % groups.value() == 0;
+  const int64_t group = is_known ? depth.value() / groups.value() : 0;
+  const bool has_rows = a.sizes.size() == 2 ? a.strides[1].is_const(1) && is_aligned(a.strides[0])
+                                              : std::equal(a.strides.begin(), a.strides.end(), contiguous_strides(a.sizes).begin());
+  if (program.buffer(a.buffer).dtype != dtype || !has_rows || !is_aligned(a.offset))
+    return {{}, "the product's rows do not begin at multiples of 16 bytes"};
+  if (group == 0 || group % kLeastInt4Group != 0) return {{}, "the product's weights of four bits have groups of fewer than 32"};
+  ProductShape shape{.columns = numbers.sizes[0],
+                     .depth = depth,
+                     .a = {.buffer = a.buffer, .offset = a.offset, .stride = a.sizes.size() == 2 ? a.strides[0] : depth},
+                     .b = {.buffer = numbers.buffer, .transposed = true, .stride = numbers.strides[0]},
+                     .numbers = RightNumbers::Int4,
+                     .scales = scales.buffer,
+                     .zeros = zeros.buffer,
+                     .group = group};
+  for (size_t d = 0; d + 1 < a.sizes.size(); ++d) shape.rows = shape.rows * a.sizes[d];
+  return {std::move(shape)};
 }
 
 // Of an H100 under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
@@ -114,16 +138,25 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   const DType dtype = program.buffer(outputs[0]).dtype;
   if (!is_reduced_float(dtype)) return {{}, "tensor cores multiply 16-bit floats only"};
   const loop::Operand &a = call.operands[0], &b = call.operands[1];
+  if (call.operands.size() == 4) return as_product_of_int4(program, call, dtype);
+  const bool has_bytes = program.buffer(b.buffer).dtype == DType::I8;
   const auto is_read_by_tma = [&](const loop::Operand& operand) {
     const loop::Buffer& buffer = program.buffer(operand.buffer);
     return buffer.dtype == dtype && is_aligned(operand.offset) && (inputs_are_aligned || buffer.kind != loop::BufferKind::Input);
   };
   const auto left = side_of(a), right = side_of(b);
-  if (!left || !right || !is_read_by_tma(a) || !is_read_by_tma(b)) return {{}, "the product's rows do not begin at multiples of 16 bytes"};
+  const auto is_read_as_bytes = [&] {
+    const auto in_pieces = [](sym::Expr bytes) { return sym::known_divisible(bytes, 2 * kAlignedElements); };
+    return has_bytes && right->transposed && in_pieces(b.offset) && in_pieces(right->stride) && in_pieces(b.sizes[b.sizes.size() - 2]) &&
+           (inputs_are_aligned || program.buffer(b.buffer).kind != loop::BufferKind::Input);
+  };
+  if (!left || !right || !is_read_by_tma(a) || !(is_read_by_tma(b) || is_read_as_bytes()))
+    return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   const std::vector<BatchDim> batches = batch_dims(a, b);
   if (batches.size() > 2) return {{}, "the product's batches have more than two strides"};
   const size_t rank = a.sizes.size();
   ProductShape shape{.rows = a.sizes[rank - 2], .columns = b.sizes[rank - 1], .depth = a.sizes[rank - 1], .a = *left, .b = *right};
+  if (has_bytes) shape.numbers = RightNumbers::Int8;
   for (size_t d = 0; d < batches.size(); ++d) {
     const bool is_inner = d + 1 == batches.size();
     if (!is_aligned(batches[d].a) || !is_aligned(batches[d].b)) return {{}, "the product's batches do not begin at multiples of 16 bytes"};
@@ -152,7 +185,7 @@ sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
 }
 
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
-  if (const auto few_rows = choose_few_rows(shape)) return few_rows;
+  if (const auto few_rows = choose_few_rows(shape); few_rows || shape.numbers != RightNumbers::Floats) return few_rows;
   const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
   const Numbers n = {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
   std::optional<GpuTiles> best;

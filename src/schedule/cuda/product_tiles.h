@@ -17,6 +17,8 @@ inline constexpr int kProductThreads = 384;  // of a block: a warpgroup that loa
 inline constexpr int kTileDepth = 64;        // what a stage of the ring has of both sides' rows: 128 bytes
 inline constexpr int kMostSharedBytes = 232448;
 
+enum class RightNumbers : uint8_t { Floats, Int8, Int4 };
+
 // A batch of products [rows, depth] x [depth, columns] of 16-bit floats. Batches are two dims, the outer one of batches / inner_batches.
 struct ProductShape {
   sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
@@ -28,6 +30,11 @@ struct ProductShape {
     sym::Expr inner_stride = 0, outer_stride = 0;  // from batch to batch: 0 where all have the same matrix
   };
   Side a = {}, b = {};
+  // What the right side's columns, which are contiguous, are made of: for products of few rows only. Of four bits, `group` of the depth have one
+  // scale and zero in each column, and the right side's stride is in bytes.
+  RightNumbers numbers = RightNumbers::Floats;
+  BufferId scales = {}, zeros = {};
+  int64_t group = 0;
 };
 struct ProductAttempt {
   std::optional<ProductShape> shape;
