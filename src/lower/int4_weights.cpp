@@ -15,6 +15,11 @@ ValueId behind_views(const Graph& graph, ValueId id) {
   return id;
 }
 
+// What was rounded stays so in whatever takes it (Bitcast to its own dtype).
+bool keeps_rounding(const Graph& graph, const Node& node) {
+  return std::holds_alternative<Bitcast>(node.op) && graph.type(node.inputs[0]).dtype == graph.type(node.outputs[0]).dtype;
+}
+
 // The number that all elements are.
 std::optional<int64_t> number_everywhere(const Graph& graph, ValueId id) {
   const auto* full = std::get_if<Full>(&graph.producer(behind_views(graph, id)).op);
@@ -70,6 +75,7 @@ class Finder {
   bool find(ValueId id) {
     const Node& node = graph_.producer(id);
     if (are_four_bits(graph_, id)) return true;
+    if (keeps_rounding(graph_, node)) return holds(node.inputs[0]);
     if (!std::holds_alternative<Cast>(node.op)) return operand_with_numbers(node).has_value();
     const DType from = graph_.type(node.inputs[0]).dtype, to = graph_.type(id).dtype;
     const bool keeps_integer = is_integral(from) && is_integral(to) && is_signed(to), rounds = is_reduced_float(to) && is_floating(from);
@@ -95,7 +101,8 @@ Int4Element int4_element(const Graph& graph, loop::ExprTable& exprs, const Eleme
   }
   const auto literal = [&](double value) { return exprs.literal(Scalar(value), DType::F32); };
   if (are_four_bits(graph, id)) return {at(id, index), literal(1), literal(0)};
-  if (std::holds_alternative<Cast>(node.op)) return int4_element(graph, exprs, at, node.inputs[0], may_round, index);
+  if (std::holds_alternative<Cast>(node.op) || keeps_rounding(graph, node))
+    return int4_element(graph, exprs, at, node.inputs[0], may_round, index);
   const std::optional<size_t> operand = Finder(graph, may_round).operand_with_numbers(node);
   TOROID_CHECK(operand, "the value has no numbers of four bits");
   const Int4Element x = int4_element(graph, exprs, at, node.inputs[*operand], may_round, index);

@@ -112,6 +112,7 @@ graph(x: {0}[4, 32]) {{
   const std::string rounded = "r: bf16[3, 32] = cast(j)\n  w: f32[3, 32] = cast(r)";
   EXPECT_EQ(product("f32", rounded).find("_int4"), std::string::npos);
   EXPECT_NE(product("bf16", "w: bf16[3, 32] = cast(j)").find("_int4"), std::string::npos);
+  EXPECT_NE(product("bf16", "r: bf16[3, 32] = cast(j)\n  w: bf16[3, 32] = bitcast(r)").find("_int4"), std::string::npos);
 }
 
 // Both are int8 where the sums are integers; what a factor is computed from is put in memory as int8.
