@@ -774,7 +774,8 @@ class Lowering {
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
     const auto narrow_left = window_before_cast(left, narrow);
-    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left) || !suits_few_rows(node, *narrow_right)) return lower_call(node, false);
+    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left) || !suits_few_rows(node, *narrow_right))
+      return lower_call(node, false);
     const BufferId out = new_buffer(node.outputs[0]);
     add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
     define_buffer(node.outputs[0], out);

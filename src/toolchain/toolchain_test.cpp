@@ -147,8 +147,9 @@ TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
   for (const char* withheld : {"TOROID_", "SOME_TOKEN", "AWS_", "CPATH=", "secret", "password"})
     EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
   // Nothing that is not listed here; the last four are the shell's own.
-  const std::regex known("PATH|HOME|TMPDIR|LC_ALL|COMPILER_PATH|GCC_EXEC_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|NIX_.*|XDG_(CACHE|CONFIG)_HOME|"
-                         "XDG_RUNTIME_DIR|(CCACHE|SCCACHE|DISTCC)_.*|ICECC.*|PWD|OLDPWD|SHLVL|_");
+  const std::regex known(
+      "PATH|HOME|TMPDIR|LC_ALL|COMPILER_PATH|GCC_EXEC_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|NIX_.*|XDG_(CACHE|CONFIG)_HOME|"
+      "XDG_RUNTIME_DIR|(CCACHE|SCCACHE|DISTCC)_.*|ICECC.*|PWD|OLDPWD|SHLVL|_");
   std::istringstream lines(seen.substr(std::string_view("\177ELF").size()));
   for (std::string line; std::getline(lines, line);) EXPECT_TRUE(std::regex_match(line.substr(0, line.find('=')), known)) << line;
   for (const char* passed : {"\nPATH=", "CCACHE_DIR=/tmp/ccache", "COMPILER_PATH=/opt/parts", "LC_ALL=C.UTF-8", "TMPDIR="}) {

@@ -157,6 +157,16 @@ TEST_F(DeviceProgram, StateStaysOnTheDevice) {
   EXPECT_EQ(counts().graph_launches, 4);
 }
 
+TEST_F(DeviceProgram, StateIsUpdatedOnceWhereTheFirstCallIsMadeTwice) {
+  const ScopedVariable when("TOROID_CUDA_GRAPHS", "first");
+  Executable program = load(kCounter);
+  for (int i = 1; i <= 3; ++i) {
+    program.run(std::vector{words({5, 0, 0, 0})});
+    EXPECT_EQ(program.updated_buffer(1).int_at(0), 100 + 6 * i);
+  }
+  EXPECT_EQ(counts().graph_launches, 3);
+}
+
 TEST_F(DeviceProgram, StateThatCannotBeInPlaceTakesTurns) {
   Executable program = load(R"(buffer 0 "count": i32[4] = [100, 0, 0, 0]
 graph(x: i32[4]) {

@@ -90,14 +90,37 @@ int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) 
     return start_one_by_one(entry, call, state);
   };
   ++same.calls;
-  if (same.calls == 1 && when_ == GraphsFrom::FirstCall) {  // what it computes depends on nothing that it writes
+  if (same.calls == 1 && when_ == GraphsFrom::FirstCall) {
+    const std::vector<Memory> before = copies_of_updated(state.variant, call);
     if (const int32_t failed = one_by_one(true)) return failed;
+    put_back(before, state.variant, call);
     same.calls = 3;
   }
   if (same.calls == 2 && products_.is_undecided()) return one_by_one(true);
   if (same.calls == 1 || !uses_graphs_ || when_ == GraphsFrom::Never || !variant_->obstacles.empty()) return one_by_one(false);
   products_.set_deciding(false);
   return start_graph(same, entry, call, state) ? 0 : one_by_one(false);
+}
+
+// Of what the call writes in place, in the outputs' order; empty ones of others.
+std::vector<Memory> CudaCallbacks::copies_of_updated(const ToroidVariant& variant, const ToroidCall& call) {
+  std::vector<Memory> copies;
+  order_.begin(stream_.handle());
+  for (int32_t i = 0; i < variant.num_outputs; ++i) {
+    const int32_t slot = variant.outputs[i].in_place;
+    const bool is_in_place = slot >= 0 && call.outputs[i] == call.constants[slot];
+    copies.emplace_back(stream_, is_in_place ? static_cast<size_t>(program_.constants[variant.constants[slot]].bytes) : 0);
+    copy_within(stream_, copies.back().data(), call.outputs[i], copies.back().size());
+  }
+  order_.end(stream_.handle());
+  return copies;
+}
+
+void CudaCallbacks::put_back(const std::vector<Memory>& copies, const ToroidVariant& variant, const ToroidCall& call) {
+  order_.begin(stream_.handle());
+  for (int32_t i = 0; i < variant.num_outputs; ++i)
+    copy_within(stream_, call.outputs[i], copies[static_cast<size_t>(i)].data(), copies[static_cast<size_t>(i)].size());
+  order_.end(stream_.handle());
 }
 
 // On the own stream, behind what the caller's stream has, and before what it gets.

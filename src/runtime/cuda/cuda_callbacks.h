@@ -66,6 +66,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   int32_t start(Entry* entry, const ToroidCall& call, Call& state);
   int32_t start_one_by_one(Entry* entry, const ToroidCall& call, Call& state);
   bool start_graph(CallsOfSizes& same, Entry* entry, const ToroidCall& call, Call& state);
+  std::vector<Memory> copies_of_updated(const ToroidVariant& variant, const ToroidCall& call);
+  void put_back(const std::vector<Memory>& copies, const ToroidVariant& variant, const ToroidCall& call);
   void launch(const ToroidLaunch& launch);
   void read(void* to, const void* from, int64_t bytes);
   void read_step_times();

@@ -107,7 +107,7 @@ struct Executable::State {
   uint64_t bus_errors = bus_errors_answered();
   // The value of a constant that a call wrote.
   struct Written {
-    HostTensor value;  // never handed out itself
+    HostTensor value;           // never handed out itself
     std::byte* data = nullptr;  // null: never to be written again
     std::weak_ptr<const void> holders = {};
 

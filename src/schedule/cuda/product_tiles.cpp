@@ -63,7 +63,7 @@ ProductAttempt as_product_of_int4(const loop::LoopProgram& program, const loop::
   const bool is_known = depth.is_const() && groups.is_const() && groups.value() > 0 && depth.value() % groups.value() == 0;
   const int64_t group = is_known ? depth.value() / groups.value() : 0;
   const bool has_rows = a.sizes.size() == 2 ? a.strides[1].is_const(1) && is_aligned(a.strides[0])
-                                              : std::equal(a.strides.begin(), a.strides.end(), contiguous_strides(a.sizes).begin());
+                                            : std::equal(a.strides.begin(), a.strides.end(), contiguous_strides(a.sizes).begin());
   if (program.buffer(a.buffer).dtype != dtype || !has_rows || !is_aligned(a.offset))
     return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   if (group == 0 || group % kLeastInt4Group != 0) return {{}, "the product's weights of four bits have groups of fewer than 32"};

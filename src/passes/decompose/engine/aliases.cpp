@@ -232,8 +232,6 @@ constexpr DecompositionRow kSecondNameRows[] = {
     {"aten::ldexp_", same_as<"aten::ldexp.Tensor">},
     {"aten::linalg_matmul", same_as<"aten::matmul">},
     {"aten::_cholesky_solve_helper", same_as<"aten::cholesky_solve">},
-    {"aten::_fw_primal", first_argument},
-    {"aten::_make_dual", first_argument},
     {"aten::requires_grad_", first_argument},
 
     {"aten::native_norm", norm},
