@@ -81,6 +81,19 @@ graph(q: bf16[3, 5, 16], k: bf16[3, 9, 16], v: bf16[3, 9, 16], q2: bf16[5, 16], 
   z: bf16[5, 16] = aten::scaled_dot_product_attention(q2, k2, v2, is_causal=True)
   return y, z
 })"},
+    // Scaled scores beyond 2^31, whose products with log2(e) are rounded by more than a float's exponent holds, beside rows of common ones.
+    {"of_scores_that_are_far_from_zero", R"(
+graph(q: bf16[1, 2, 70, 64], k: bf16[1, 2, 200, 64], v: bf16[1, 2, 200, 64], r: f16[1, 2, 40, 128], j: f16[1, 2, 90, 128],
+      w: f16[1, 2, 90, 128], few: bf16[1, 2, 1, 64]) {
+  small: bf16[1, 2, 70, 64] = aten::mul.Scalar(q, 1e-10)
+  both: bf16[1, 2, 140, 64] = aten::cat([q, small], 2)
+  y: bf16[1, 2, 140, 64] = aten::scaled_dot_product_attention(both, k, v, scale=1e10)
+  c: bf16[1, 2, 140, 64] = aten::scaled_dot_product_attention(both, k, v, is_causal=True, scale=1e8)
+  z: f16[1, 2, 40, 128] = aten::scaled_dot_product_attention(r, j, w, scale=1e12)
+  n: f16[1, 2, 40, 128] = aten::scaled_dot_product_attention(r, j, w, scale=-1e12)
+  f: bf16[1, 2, 1, 64] = aten::scaled_dot_product_attention(few, k, v, scale=1e10)
+  return y, c, z, n, f
+})"},
     {"without_keys", R"(
 graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 0, 16], v: bf16[1, 2, 0, 16]) {
   y: bf16[1, 2, 5, 16] = aten::scaled_dot_product_attention(q, k, v)

@@ -206,7 +206,7 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
       const auto type = [&](ValueId of) { return TensorType{.dtype = graph.type(of).dtype, .sizes = graph.type(of).sizes}; };
       TensorType statistics = type(parts.q);
       statistics.dtype = DType::F32;
-      statistics.sizes.back() = 2;
+      statistics.sizes.back() = 3;
       const std::vector<Tensor> results =
           builder.library(std::string(kAttentionGradient), std::move(operands), {type(parts.q), type(parts.k), type(parts.v), statistics},
                           {parts.causal, parts.scale});

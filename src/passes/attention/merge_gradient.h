@@ -5,7 +5,7 @@
 //
 //   dq, dk, dv, statistics = attention.gradient(q, k, v, out, grad) (causal, scale)
 //
-// of 16-bit floats [B, H, L, E], without a mask. `statistics`, F32 [B, H, L, 2], is the kernel's own. The logarithms of the forward pass's
+// of 16-bit floats [B, H, L, E], without a mask. `statistics`, F32 [B, H, L, 3], is the kernel's own. The logarithms of the forward pass's
 // sums, which the formula reads, must be those of the same scores; nobody reads them then.
 #pragma once
 

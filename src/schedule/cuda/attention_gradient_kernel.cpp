@@ -9,7 +9,7 @@ constexpr int64_t kMostGradientWidth = 128, kEights = 8, kNarrow = 64;
 
 // Rows of two operands that a block has, and two stages of tiles of the two others, with what the first kernel found of each row.
 int64_t AttentionGradientKernel::shared_bytes() const {
-  constexpr int64_t kStatisticsBytes = 8, kPadding = 8;
+  constexpr int64_t kStatisticsBytes = 12, kPadding = 8;
   const int64_t row = ((width + 15) / 16 * 16 + kPadding) * 2;
   return 2 * kRows * row + 2 * (2 * tile * row + tile * kStatisticsBytes);
 }
