@@ -323,6 +323,7 @@ TEST_F(Cli, TimesEachStepOnRequest) {
   EXPECT_GT(json["multiply_flops_per_s"], 1e8);
   EXPECT_GE(json["memory_bytes_per_s"], json["copy_bytes_per_s"]);
   EXPECT_GE(json["second_level_bytes_per_s"], json["memory_bytes_per_s"]);
+  EXPECT_GE(json["first_level_bytes_per_s"], json["second_level_bytes_per_s"]);
   EXPECT_GE(json["int8_flops_per_s"], json["multiply_flops_per_s"]);
   // The digits' first layer: 16 images, 16 filters of 3x3 over 8x8 positions.
   EXPECT_EQ(json["steps"][0]["flops"], 2 * 16 * 16 * 9 * 64) << json;

@@ -186,11 +186,11 @@ void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimit
   std::stable_sort(steps.begin(), steps.end(), [](const StepTiming& a, const StepTiming& b) { return a.median_us > b.median_us; });
   if (limits) {
     fmt::print(
-        "  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second; {:.1f} GFLOP/s of float32 "
-        "products, {:.1f} of "
-        "bfloat16, {:.1f} of int8\n",
+        "  limits measured here: {:.1f} GB/s of memory, {:.1f} of the third-level cache, {:.1f} of the second, {:.1f} of the first; "
+        "{:.1f} GFLOP/s of float32 products, {:.1f} of bfloat16, {:.1f} of int8\n",
         limits->memory_bytes_per_s * 1e-9, limits->third_level.bytes_per_s * 1e-9, limits->second_level.bytes_per_s * 1e-9,
-        limits->multiply_flops_per_s * 1e-9, limits->bf16_flops_per_s * 1e-9, limits->int8_flops_per_s * 1e-9);
+        limits->first_level.bytes_per_s * 1e-9, limits->multiply_flops_per_s * 1e-9, limits->bf16_flops_per_s * 1e-9,
+        limits->int8_flops_per_s * 1e-9);
     fmt::print(
         "  of limit: the least time that these allow, as a share of the median; of a cache where all that the step touches fits into it\n");
   } else {
@@ -320,6 +320,7 @@ int cmd_bench(int argc, const char* const* argv) {
       json["memory_bytes_per_s"] = limits->memory_bytes_per_s;
       json["third_level_bytes_per_s"] = limits->third_level.bytes_per_s;
       json["second_level_bytes_per_s"] = limits->second_level.bytes_per_s;
+      json["first_level_bytes_per_s"] = limits->first_level.bytes_per_s;
       json["bf16_flops_per_s"] = limits->bf16_flops_per_s;
       json["int8_flops_per_s"] = limits->int8_flops_per_s;
     }

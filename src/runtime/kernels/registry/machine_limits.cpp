@@ -199,7 +199,8 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
   // Half of a cache each, so that other work has room beside it. A third level that is larger than this is shared with other machines' work.
   constexpr int64_t kMostThirdLevel = int64_t{64} << 20;
   const auto threads = static_cast<int64_t>(pool.threads());
-  const int64_t second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0),
+  const int64_t first = std::max<int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 0),
+                second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0),
                 third = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0, kMostThirdLevel);
   constexpr int64_t kBeyondCaches = int64_t{1} << 27;
   limits.memory_bytes_per_s = std::max(limits.copy_bytes_per_s, bytes_per_s_within(pool, kBeyondCaches / threads));
@@ -207,11 +208,12 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
   limits.second_level = {
       second * threads,
       second == 0 ? 0 : std::max({limits.memory_bytes_per_s, limits.third_level.bytes_per_s, bytes_per_s_within(pool, second / 2)})};
+  limits.first_level = {first * threads, first == 0 ? 0 : std::max(limits.second_level.bytes_per_s, bytes_per_s_within(pool, first / 2))};
   return limits;
 }
 
 double MachineLimits::bytes_per_s_of(double bytes) const {
-  for (const MemoryLimit& cache : {second_level, third_level}) {
+  for (const MemoryLimit& cache : {first_level, second_level, third_level}) {
     if (bytes <= static_cast<double>(cache.bytes)) return cache.bytes_per_s;
   }
   return memory_bytes_per_s;

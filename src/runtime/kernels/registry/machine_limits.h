@@ -15,8 +15,8 @@ struct MachineLimits {
   double copy_bytes_per_s;  // read and written by memcpy of what no cache holds
   double
       multiply_flops_per_s;  // float32 products of what the first-level cache holds, in vectors or in parts (split.h); a multiplication and an addition each count
-  MemoryLimit second_level, third_level;  // caches
-  double memory_bytes_per_s;              // as of a cache; at least copy_bytes_per_s
+  MemoryLimit first_level, second_level, third_level;  // caches
+  double memory_bytes_per_s;                           // as of a cache; at least copy_bytes_per_s
   double int8_flops_per_s,
       bf16_flops_per_s;  // products of bytes and of bfloat16, likewise; those of float32 where the machine has no instructions for them
 
