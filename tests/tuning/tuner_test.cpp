@@ -29,7 +29,7 @@ class TunerTest : public testing::Test {
     TunerOptions options;
     options.mode = mode;
     options.worker = {.argv = {"/proc/self/exe", "tuning-worker"}, .graceful = 200ms, .terminate = 100ms};
-    options.measure = {.result_timeout = 700ms, .rounds = {.rounds = 3, .round_s = 1e-3}};
+    options.measure = {.result_timeout = 20s, .rounds = {.rounds = 3, .round_s = 1e-3}};  // a busy machine is slow
     return options;
   }
   Cache& cache() {
@@ -81,7 +81,9 @@ TEST_F(TunerTest, EachBadCandidateCostsItselfAlone) {
       {"last", Standing::Timed, ""},
   };
   {
-    Tuner tuner(planted_choices(), cache(), options());
+    TunerOptions impatient = options();
+    impatient.measure.result_timeout = 700ms;
+    Tuner tuner(planted_choices(), cache(), impatient);
     const Decision& decision = tuner.choose(problem_for({}));
     EXPECT_EQ(decision.choice, "quick");
     EXPECT_EQ(decision.source, Source::Measured);
@@ -133,7 +135,6 @@ TEST_F(TunerTest, ResultsHoldForTheMachineTheKernelsAndTheExactProblem) {
   EXPECT_EQ(source_with([](TunerOptions& o) { o.measure.threads = 2; }, problem), "measured");
   auto cold = [](TunerOptions& o) {
     o.measure.cold = true;
-    o.measure.result_timeout = 20s;  // emptying the caches takes a while
     o.measure.rounds.rounds = 1;
   };
   EXPECT_EQ(source_with(cold, problem), "measured");
@@ -176,9 +177,13 @@ TEST_F(TunerTest, AFaultThatShowsLaterOverrulesWhatIsRemembered) {
   const Problem problem = problem_for({"plain", "quick", "slow"});
   Tuner first(planted_choices(), cache(), options());
   const Decision& before = first.choose(problem);
-  Quarantine(cache(), options().identity).add(problem_for({}), "quick", before.hash, "did harm");
+  // Which of them was quickest, and which came next, is the machine's matter.
+  const Outcome &best = before.outcomes[0], &next = before.outcomes[1];
+  ASSERT_EQ(best.choice, before.choice);
+  ASSERT_EQ(next.standing, Standing::Timed);
+  Quarantine(cache(), options().identity).add(problem_for({}), best.choice, best.hash, "did harm");
   Tuner second(planted_choices(), cache(), options());
-  EXPECT_EQ(second.choose(problem).choice, "plain");
+  EXPECT_EQ(second.choose(problem).choice, next.choice) << table_text(before);
   EXPECT_EQ(second.choose(problem).source, Source::Remembered);
 }
 
@@ -275,14 +280,12 @@ TEST_F(TunerTest, FaultsOfOneFormAreNotTheOthers) {
 // Writing and reading 16 MB takes by the estimate nearly as long again as planted kernels say that they take.
 TEST_F(TunerTest, AnEpilogueThatIsEstimatedToBeFarBehindIsNotTried) {
   const Problem problem = copy_for({"slow-with", "slow-alone"}, 400'000);
-  TunerOptions patient = options();
-  patient.measure.result_timeout = 20s;  // making and comparing so much takes a while on a busy machine
-  Tuner tuner(planted_choices(), cache(), patient);
+  Tuner tuner(planted_choices(), cache(), options());
   const Decision& decision = tuner.choose(problem);
   EXPECT_EQ(decision.source, Source::Measured);
   EXPECT_EQ(decision.find("slow-with-then-epilogue")->standing, Standing::NotTried);
   reopen();
-  EXPECT_EQ(Tuner(planted_choices(), cache(), patient).choose(problem).source, Source::Remembered) << "it would not be tried now either";
+  EXPECT_EQ(Tuner(planted_choices(), cache(), options()).choose(problem).source, Source::Remembered) << "it would not be tried now either";
 }
 
 TEST_F(TunerTest, ALockKnowsWhenTheEpilogueComes) {
@@ -362,8 +365,8 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
   TunerOptions real = options();
   real.worker.argv = {"/proc/self/exe", "runtime-tuning-worker"};
   real.measure.threads = 2;
-  real.measure.result_timeout = 10s;
   Tuner tuner(runtime_choices(), cache(), real);
+  int measured = 0;
   for (const char* problem :
        {"matmul.f32(f32[3, 300]@4, f32[300, 200]) -> f32[3, 200]",
         "matmul.f32(f32[2, 40, 30], f32[2, 30, 50]/[1500, 1, 30]) -> f32[2, 40, 50]",
@@ -391,11 +394,20 @@ TEST_F(TunerTest, RuntimeKernelsAreTimed) {
         "integers 0 1 1 1 0 0 1 1 0 0; epilogue | convolution.f32(f32[1, 48, 20, 20]/[19200, 1, 960, 48], constant f32[48, 1, 3, 3]) -> "
         "f32[1, 48, 20, 20]/[19200, 1, 960, 48]; integers 0 48 1 1 1 1 1 1 0 0}"}) {
     const Decision& decision = tuner.choose(parse_problem(problem));
-    EXPECT_EQ(decision.source, Source::Measured);
-    int timed = 0;
-    for (const Outcome& outcome : decision.outcomes) timed += outcome.standing == Standing::Timed ? 1 : 0;
+    // Those that are not the same implementation with its epilogue afterwards. Without AMX or oneDNN some problems have one, and nothing to
+    // compare it with.
+    int own = 0, timed = 0;
+    for (const Outcome& outcome : decision.outcomes) {
+      own += outcome.standing != Standing::GateClosed && !outcome.choice.ends_with("-then-epilogue") ? 1 : 0;
+      timed += outcome.standing == Standing::Timed ? 1 : 0;
+    }
+    ASSERT_GE(own, 1) << table_text(decision);
+    if (own < 2) continue;
+    ++measured;
+    EXPECT_EQ(decision.source, Source::Measured) << table_text(decision);
     EXPECT_GE(timed, 2) << table_text(decision);
   }
+  EXPECT_GE(measured, 8) << "whatever the machine has";
   EXPECT_EQ(tuner.counters().candidates_quarantined, 0u);
 }
 
