@@ -85,7 +85,7 @@ constexpr double kToKeep = 1.5;  // what is widened, besides
 const Implementation kOfFloats[] = {
     {.name = "widened",
      .description = "panels of int8 widened to float32, once for a block of rows",
-     .version = 2,
+     .version = 3,
      .gate = always,
      .cost_s = [](const Problem& problem,
                   const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep); },

@@ -29,7 +29,10 @@ const Case kInt8Cases[] = {{"one element", 1, 1, 1},
                            {"rows in registers", 11, 130, 600},
                            {"blocks of a deep one", 60, 34, 3100},
                            {"rows and panels", 97, 130, 64},
+                           {"many rows", 173, 75, 70},
+                           {"many rows of a deep one", 161, 34, 2100},
                            {"nothing to sum", 3, 5, 0},
+                           {"nothing to sum in many rows", 170, 5, 0},
                            {"no rows", 0, 5, 7}};
 
 // Numbers without a pattern that an error of places would keep.

@@ -2,8 +2,8 @@
 // them, with the rows' parts, are for float32: three times 16 x 16 x 32 in 48 cycles still beat vectors by far.
 //
 // In panels, without tiles, a part of the depth at a time: few rows meet the bytes as they are read, which become floats in registers. Of more rows the first
-// strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. Rows of bfloat16 meet pairs of
-// bfloat16 instead.
+// strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. For many rows the macro-kernel of
+// float32 has each part of a panel widened just before it is multiplied. Rows of bfloat16 meet pairs of bfloat16 instead.
 //
 // Either way the bytes of the matrix are all that is read from memory, a quarter of float32's.
 #include <cstring>
@@ -80,8 +80,8 @@ class InTiles {
 
 // ---- in panels
 
-// Rows of a panel at a time: widened, 64 KiB in the second-level cache beside rows and sums.
-int64_t part_depth() { return (16 << 10) / gemm_microkernels().panel_width(); }
+// Rows of a panel at a time: widened, 128 KiB in the second-level cache beside rows and sums.
+int64_t part_depth() { return (32 << 10) / gemm_microkernels().panel_width(); }
 
 // The panels [first, last) with so many rows of b together: [row / together][vector][row % together][lane].
 void pack_narrow_panels(const Int8Matrix& b, int64_t together, int64_t k, int64_t n, int64_t first, int64_t last, int8_t* out) {
@@ -136,8 +136,6 @@ class NarrowPanels {
 
  protected:
   ProductSizes s_;
-
- private:
   PackedB shape_;
 };
 
@@ -183,6 +181,7 @@ class InWidenedPanels : public NarrowPanels<1> {
   InWidenedPanels(const KernelCall&, const ProductSizes& sizes) : NarrowPanels(sizes) {}
   void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
     const FloatRows a(call.inputs[0], batch);
+    if (s_.m > kMostRowsOfBytes) return multiply_as_floats(call.pool, a, reinterpret_cast<const int8_t*>(packed), out);
     const GemmMicrokernels& kernels = gemm_microkernels();
     auto rows_of = [&](Range some) { return float_rows(a, some, s_.k); };
     auto add_part = [&](const std::vector<const float*>& rows, const int8_t* bytes, int64_t width, Range depth, float* sums, bool adds) {
@@ -200,6 +199,27 @@ class InWidenedPanels : public NarrowPanels<1> {
       });
     };
     NarrowPanels::multiply(call.pool, packed, out, rows_of, add_part);
+  }
+
+ private:
+  // More are products of float32, whose sums stay in registers over more of the depth and need not be read for the epilogue; fewer hide
+  // the widening behind their first strip.
+  static constexpr int64_t kMostRowsOfBytes = 160;
+
+  // The macro-kernel of float32, for which each part of a panel is widened just before it is multiplied.
+  void multiply_as_floats(RuntimePool& pool, const FloatRows& a, const int8_t* bytes, const ProductOutput& out) const {
+    const WidenBytes widen_bytes = widen_to_float32();
+    const PackPanel widen = [&](int64_t panel, Range rows, float* to) {
+      const int64_t width = shape_.width(panel);
+      widen_bytes(bytes + shape_.first_column(panel) * s_.k + rows.first * width, rows.size() * width, to);
+    };
+    const PackedB panels = {.depth = s_.k, .columns = s_.n, .data = nullptr, .pack = &widen};
+    const RowElements elements(0, s_.k);
+    constexpr int64_t kDepthInCache = 1024;  // of the macro-kernel
+    const int64_t blocks = divide_up(s_.m, size_of_matrix(s_.m, shape_.panels(), std::min(s_.k, kDepthInCache), kFloatBytes).most_rows);
+    for_each_part(pool, s_.m, shape_.panels(), {blocks, panel_groups(pool, blocks, shape_.panels())}, [&](Range some, Range group) {
+      multiply_rows(panels, group.first, group.last, elements, float_rows(a, some, s_.k), some.first, out);
+    });
   }
 };
 

@@ -125,6 +125,14 @@ const NarrowKernels& narrow_kernels() {
   return baseline::kKernels.table;
 }
 
+WidenBytes widen_to_float32() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return avx512::widen;
+  if (vector_set() == VectorSet::Avx2) return avx2::widen;
+#endif
+  return baseline::widen;
+}
+
 const NarrowPairKernels* narrow_pair_kernels() {
 #ifdef __x86_64__
   if (bf16_dot_microkernels() != nullptr) return &kPairKernels.table;

@@ -16,6 +16,10 @@ using MultiplyBytes = void (*)(int64_t depth, const float* const* rows, const in
 using NarrowKernels = MultiplyBytes[GemmMicrokernels::kMostRows][GemmMicrokernels::kMostVectors];
 const NarrowKernels& narrow_kernels();
 
+// To float32, as many as whole vectors.
+using WidenBytes = void (*)(const int8_t* from, int64_t count, float* to);
+WidenBytes widen_to_float32();
+
 // The same of rows of bfloat16 and pairs of rows of b, [pair][vector][first, second][16 columns]; `wide` becomes a panel of microkernel_bf16.h.
 using MultiplyBytePairs = void (*)(int64_t pairs, const uint16_t* const* rows, const int8_t* b, float* out, int64_t out_row, bool add,
                                    uint16_t* wide);
