@@ -165,7 +165,7 @@ std::vector<StepTiming> step_medians(const Executable& program, const std::vecto
   return steps;
 }
 
-// What calls take beside their steps: binding of sizes, outputs, recording the times of steps. The median over calls of each one's time
+// What calls take beside their steps: binding of sizes, outputs, sorting the times of the steps. The median over calls of each one's time
 // less that of its steps; none where a step did not run once in each call.
 std::optional<double> median_beside_steps_us(const std::vector<double>& calls_ms, const std::vector<std::vector<double>>& step_times) {
   std::vector<double> beside;

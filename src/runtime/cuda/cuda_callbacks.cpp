@@ -176,13 +176,14 @@ int32_t CudaCallbacks::wait() {
 
 // On the device, so what the host does beside its steps costs them nothing.
 void CudaCallbacks::begin_step(int32_t step) {
+  end_steps();
   variant_->obstacles.insert("its steps are timed");
   timed_steps_.emplace_back().step = step;
   timed_steps_.back().from.record(stream_.handle());
   is_in_step_ = true;
 }
 
-void CudaCallbacks::end_step() {
+void CudaCallbacks::end_steps() {
   if (std::exchange(is_in_step_, false)) timed_steps_.back().to.record(stream_.handle());
 }
 

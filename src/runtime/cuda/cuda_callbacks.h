@@ -58,7 +58,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   void* output(int32_t position, const int64_t* sizes) override;
   void call(const ToroidLibraryCall& call) override;
   void begin_step(int32_t step) override;
-  void end_step() override;
+  void end_steps() override;
   const ToroidRuntime* table() override { return &table_.host; }
 
  private:

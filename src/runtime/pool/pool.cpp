@@ -33,6 +33,7 @@ RuntimePool::RuntimePool(int threads) {
   try {
     workers_.reserve(static_cast<size_t>(threads) - 1);
     shares_ = std::vector<Share>(static_cast<size_t>(threads));
+    progress_ = std::vector<Progress>(static_cast<size_t>(threads));
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
   }
@@ -55,93 +56,111 @@ int64_t RuntimePool::pieces_of(int64_t n, int64_t grain) const {
   return pieces < threads ? pieces : pieces / threads * threads;
 }
 
+namespace {
+
 // Pieces are equal but for the last iteration; long ones begin at whole cache lines of whatever has an element an iteration.
-int64_t RuntimePool::begin_of(int64_t piece) const {
+int64_t begin_of(int64_t piece, int64_t pieces, int64_t n) {
   constexpr int64_t kLine = 64, kLong = 1024;
-  const int64_t begin = n_ / pieces_ * piece + n_ % pieces_ * piece / pieces_;
-  return piece < pieces_ && n_ / pieces_ >= kLong ? begin / kLine * kLine : begin;
+  const int64_t begin = n / pieces * piece + n % pieces * piece / pieces;
+  return piece < pieces && n / pieces >= kLong ? begin / kLine * kLine : begin;
 }
 
-void RuntimePool::run_pieces(int thread) {
-  const int threads = this->threads();
-  for (int i = 0; i < threads; ++i) {
-    Share& share = shares_[static_cast<size_t>((thread + i) % threads)];
-    for (;;) {
-      const int64_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
-      if (piece >= share.end) break;
-      try {
-        if (!has_failed_.load(std::memory_order_relaxed)) body_(argument_, begin_of(piece), begin_of(piece + 1));
-      } catch (...) {
-        if (!has_failed_.exchange(true)) error_ = std::current_exception();
-      }
+}  // namespace
+
+// Takes pieces until there are none. Says whether the thread may find more elsewhere.
+//
+// Nobody has to say that he is in the call: a piece that was taken keeps the call from ending, and `left` is all that is touched before. So
+// a worker that the system wakes late, or puts aside before it took a piece, holds nobody up; and if it takes one of the next call, it does
+// that.
+bool RuntimePool::run_share(Share& share, int thread) {
+  int64_t done = 0;
+  bool has_more = false;
+  while (share.left.load(std::memory_order_relaxed) > 0) {
+    const int64_t left = share.left.fetch_sub(1, std::memory_order_acquire);
+    if (left <= 0) break;
+    const int64_t piece = share.end - left;
+    has_more = share.pieces > threads();
+    try {
+      if (!has_failed_.load(std::memory_order_relaxed))
+        share.body(share.argument, begin_of(piece, share.pieces, share.n), begin_of(piece + 1, share.pieces, share.n));
+    } catch (...) {
+      if (!has_failed_.exchange(true)) error_ = std::current_exception();
     }
+    ++done;
   }
+  std::atomic<int64_t>& total = progress_[static_cast<size_t>(thread)].done;
+  if (done > 0) total.store(total.load(std::memory_order_relaxed) + done, std::memory_order_release);
+  return has_more;
+}
+
+void RuntimePool::run_others(int thread) {
+  const int threads = this->threads();
+  for (int i = 1; i < threads; ++i) run_share(shares_[static_cast<size_t>((thread + i) % threads)], thread);
 }
 
 void RuntimePool::work(int thread) {
   inside_call = true;
-  uint32_t seen = 0;
+  Share& own = shares_[static_cast<size_t>(thread)];
   for (;;) {
-    uint32_t now = epoch_.load(std::memory_order_acquire);
-    for (int spin = 0; now == seen && spin < kSpins; ++spin) {
-      TOROID_PAUSE();
-      now = epoch_.load(std::memory_order_acquire);
+    const uint32_t now = epoch_.load(std::memory_order_acquire);
+    for (int spin = 0; own.left.load(std::memory_order_relaxed) <= 0 && spin < kSpins; ++spin) TOROID_PAUSE();
+    if (own.left.load(std::memory_order_relaxed) <= 0) {
+      if (stop_) return;
+      epoch_.wait(now, std::memory_order_acquire);
     }
-    if (now == seen) {
-      epoch_.wait(seen, std::memory_order_acquire);
-      continue;
-    }
-    seen = now;
-    if (stop_) return;
-    if (!enter()) continue;
-    run_pieces(thread);
-    inside_.fetch_sub(1, std::memory_order_release);
+    // With a piece a thread there is nothing to take from the others but what they are about to do.
+    if (run_share(own, thread)) run_others(thread);
   }
 }
 
 int RuntimePool::threads_from_here() const { return inside_call ? 1 : threads(); }
 
-bool RuntimePool::enter() {
-  uint32_t inside = inside_.load(std::memory_order_relaxed);
-  do {
-    if (inside & kClosed) return false;
-  } while (!inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire, std::memory_order_relaxed));
-  return true;
+bool RuntimePool::all_are_done() const {
+  int64_t done = 0;
+  for (int t = 0; t < threads(); ++t) done += progress_[static_cast<size_t>(t)].done.load(std::memory_order_acquire);
+  return done == issued_;
 }
 
 void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
   if (n <= 0) return;
   grain = std::max<int64_t>(1, grain);
-  if (n <= grain || workers_.empty() || inside_call || !busy_.try_lock()) {
+  if (n <= grain || workers_.empty() || inside_call || busy_.exchange(true, std::memory_order_acquire)) {
     body(argument, 0, n);
     return;
   }
-  const std::lock_guard<std::mutex> lock(busy_, std::adopt_lock);
-  body_ = body;
-  argument_ = argument;
-  n_ = n;
-  pieces_ = pieces_of(n, grain);
+  const int64_t pieces = pieces_of(n, grain);
   const int64_t threads = this->threads();
-  for (int64_t t = 0; t < threads; ++t) {
+  issued_ += pieces;
+  for (int64_t t = threads - 1; t >= 0; --t) {
     Share& share = shares_[static_cast<size_t>(t)];
-    share.next.store(pieces_ * t / threads, std::memory_order_relaxed);
-    share.end = pieces_ * (t + 1) / threads;
+    share.end = pieces * (t + 1) / threads;
+    share.pieces = pieces;
+    share.n = n;
+    share.body = body;
+    share.argument = argument;
+    share.left.store(share.end - pieces * t / threads, std::memory_order_release);
   }
-  inside_.store(0, std::memory_order_release);
-  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.fetch_add(1);
   epoch_.notify_all();
   inside_call = true;
-  run_pieces(0);
+  run_share(shares_[0], 0);
+  run_others(0);
   inside_call = false;
-  inside_.fetch_or(kClosed, std::memory_order_acq_rel);
-  for (int spin = 0; (inside_.load(std::memory_order_acquire) & ~kClosed) != 0; ++spin) {
+  for (int spin = 0; !all_are_done(); ++spin) {
     if (spin < kSpins) {
       TOROID_PAUSE();
     } else {
       std::this_thread::yield();
     }
   }
-  if (has_failed_.exchange(false)) std::rethrow_exception(std::exchange(error_, nullptr));
+  const bool has_failed = has_failed_.load(std::memory_order_relaxed);
+  std::exception_ptr error;
+  if (has_failed) {
+    error = std::exchange(error_, nullptr);
+    has_failed_.store(false, std::memory_order_relaxed);
+  }
+  busy_.store(false, std::memory_order_release);
+  if (has_failed) std::rethrow_exception(error);
 }
 
 }  // namespace toroid

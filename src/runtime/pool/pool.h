@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -38,33 +37,34 @@ class RuntimePool {
   }
 
  private:
-  // A thread's pieces of the call at hand. Thread i has the same part of all iterations in every call: what one call wrote lies in the cache of
-  // the thread that reads it in the next. Who has done his own takes from the others.
+  // What a thread has of the call at hand, in one cache line: it waits for that line, and then has all that it needs. Thread i has the
+  // same part of all iterations in every call: what one call wrote lies in the cache of the thread that reads it in the next. Who has done
+  // his own takes from the others.
   struct alignas(64) Share {
-    std::atomic<int64_t> next{0};
-    int64_t end = 0;
+    std::atomic<int64_t> left{0};  // of its pieces, those that nobody has taken: the last ones before `end`
+    // Of the call, as whoever has taken a piece and not done it yet may read them.
+    int64_t end = 0, pieces = 0, n = 0;
+    void (*body)(void*, int64_t, int64_t) = nullptr;
+    void* argument = nullptr;
+  };
+  // Pieces that a worker has done in all calls so far. Only it writes that; the caller waits for the sum.
+  struct alignas(64) Progress {
+    std::atomic<int64_t> done{0};
   };
 
   void work(int thread);
-  bool enter();
-  void run_pieces(int thread);
+  bool run_share(Share& share, int thread);
+  void run_others(int thread);
   int64_t pieces_of(int64_t n, int64_t grain) const;
-  int64_t begin_of(int64_t piece) const;
+  bool all_are_done() const;
 
   std::vector<std::thread> workers_;
-  std::mutex busy_;
-  std::atomic<uint32_t> epoch_{0};  // grows with each call; workers wait on it
+  std::vector<Share> shares_;       // by thread; the caller's is the first
+  std::vector<Progress> progress_;  // the same
+  int64_t issued_ = 0;              // pieces of all calls so far
+  std::atomic<bool> busy_{false};
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // grows with each call; workers that sleep wait on it
   std::atomic<bool> stop_{false};
-  // Workers inside the call at hand, and kClosed once the caller has seen all pieces taken: a worker that the system wakes late, or
-  // puts aside before it began, then holds nobody up.
-  static constexpr uint32_t kClosed = 1u << 31;
-  std::atomic<uint32_t> inside_{kClosed};
-  // The call at hand.
-  void (*body_)(void*, int64_t, int64_t) = nullptr;
-  void* argument_ = nullptr;
-  int64_t n_ = 0;
-  int64_t pieces_ = 0;
-  std::vector<Share> shares_;  // by thread; the caller's is the first
   std::atomic<bool> has_failed_{false};
   std::exception_ptr error_;  // written by whoever sets has_failed_
 };

@@ -1,5 +1,7 @@
 #include "runtime/pool/pool.h"
 
+#include <chrono>
+
 #include <gtest/gtest.h>
 
 namespace toroid {
@@ -90,6 +92,58 @@ TEST(RuntimePool, ManyShortCallsSeeEachOthersResults) {
     });
   }
   for (int value : values) EXPECT_EQ(value, 2000);
+}
+
+// Each of two pieces waits until the other has begun, or for ten seconds.
+TEST(RuntimePool, WorkersThatSleepAreWoken) {
+  RuntimePool pool(2);
+  for (const int idle_ms : {0, 1, 100}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
+    std::atomic<int> begun{0};
+    std::atomic<bool> in_time{true};
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    pool.parallel_for(2, 1, [&](int64_t, int64_t) {
+      ++begun;
+      while (begun < 2 && in_time) in_time = std::chrono::steady_clock::now() < limit;
+    });
+    EXPECT_TRUE(in_time) << "after " << idle_ms << " ms";
+  }
+}
+
+// A thread that is held up leaves the rest of its pieces to the others.
+TEST(RuntimePool, WhoIsDoneTakesTheOthersPieces) {
+  RuntimePool pool(2);
+  std::atomic<int> done{0};
+  std::atomic<bool> in_time{true};
+  pool.parallel_for(8, 1, [&](int64_t begin, int64_t) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    if (begin == 0) {
+      while (done < 7 && in_time) in_time = std::chrono::steady_clock::now() < limit;
+    }
+    ++done;
+  });
+  EXPECT_TRUE(in_time);
+}
+
+// Starting two pieces and waiting for them, without what they do. For docs/runtime.md.
+TEST(RuntimePool, DISABLED_WhatACallCosts) {
+  constexpr int kCalls = 20'000;
+  constexpr std::chrono::nanoseconds kWork{500};
+  RuntimePool pool(2);
+  double best_ns = 1e9;
+  for (int round = 0; round < 9; ++round) {
+    const auto began = std::chrono::steady_clock::now();
+    for (int call = 0; call < kCalls; ++call) {
+      pool.parallel_for(2, 1, [&](int64_t, int64_t) {
+        const auto end = std::chrono::steady_clock::now() + kWork;
+        while (std::chrono::steady_clock::now() < end) {
+        }
+      });
+    }
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - began;
+    best_ns = std::min(best_ns, taken.count() / kCalls - static_cast<double>(kWork.count()));
+  }
+  std::printf("%.0f ns a call beside its pieces\n", best_ns);
 }
 
 TEST(RuntimePool, SeveralCallersShareIt) {

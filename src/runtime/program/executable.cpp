@@ -38,6 +38,7 @@ struct Executable::State {
     last_variant = variants.size() - 1;
     layouts.resize(variants.size());
     prepared.resize(variants.size());
+    constants_by_variant.resize(variants.size());
     buffers.resize(static_cast<size_t>(tables.num_constants));
     for (const LoadedVariant& variant : variants) updates.push_back(updates_of(variant.tables));
     if (const ToroidGpuProgram* kernels = library.gpu_tables())
@@ -68,10 +69,26 @@ struct Executable::State {
     return *kept;
   }
 
+  // As ToroidCall::constants. Looked up anew only after a call that put one elsewhere.
+  const std::vector<const void*>& constants_of(const LoadedVariant& variant) {
+    std::vector<const void*>& its = constants_by_variant[static_cast<size_t>(&variant - variants.data())];
+    const std::span<const int32_t> positions = rows(variant.tables.constants, variant.tables.num_constants);
+    if (its.empty()) {
+      for (int32_t position : positions) its.push_back(constants[static_cast<size_t>(position)]);
+    }
+    return its;
+  }
+
+  void put_constant(size_t position, const void* data) {
+    if (constants[position] == data) return;
+    constants[position] = data;
+    for (std::vector<const void*>& its : constants_by_variant) its.clear();
+  }
+
   // What the variant's calls share.
-  char* prepare(const LoadedVariant& variant, const std::vector<const void*>& constants_of_variant) {
+  char* prepare(const LoadedVariant& variant) {
     std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
-    if (!bytes) bytes = variant.prepare(host, name, constants_of_variant.data());
+    if (!bytes) bytes = variant.prepare(host, name, constants_of(variant).data());
     return bytes ? bytes->data() : nullptr;
   }
 
@@ -103,7 +120,8 @@ struct Executable::State {
   const CallLayout* last = nullptr;                     // of the last call
   size_t last_variant = 0;                              // of the last call, in `variants`
   std::vector<const void*> constants;
-  std::shared_ptr<const void> owner;  // of the constants
+  std::vector<std::vector<const void*>> constants_by_variant;  // of each variant those that it reads; empty until it runs
+  std::shared_ptr<const void> owner;                           // of the constants
   uint64_t bus_errors = bus_errors_answered();
   // The value of a constant that a call wrote.
   struct Written {
@@ -318,11 +336,9 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
 }
 
 void Executable::State::run_on_host(Laid& laid, const int64_t* numbers) {
-  const ToroidVariant& its = laid.variant.tables;
-  std::vector<const void*> weights;
-  for (int32_t position : rows(its.constants, its.num_constants)) weights.push_back(constants[static_cast<size_t>(position)]);
   reserve_arena(laid.layout.arena.bytes);
-  laid.variant.run(host, name, laid.layout, laid.inputs.data(), weights.data(), arena->data(), prepare(laid.variant, weights), numbers,
+  char* const shared = prepare(laid.variant);
+  laid.variant.run(host, name, laid.layout, laid.inputs.data(), constants_of(laid.variant).data(), arena->data(), shared, numbers,
                    laid.sizes, laid.places.data(), laid.outputs);
 }
 
@@ -341,7 +357,7 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
     if (is_late && laid.updates[i] >= 0) laid.written.emplace_back(static_cast<size_t>(laid.updates[i]), Written{laid.outputs[i]});
   }
   for (auto& [constant, written] : laid.written) {
-    constants[constant] = written.value.bytes().data();
+    put_constant(constant, written.value.bytes().data());
     buffers[constant] = std::move(written);
   }
   return std::move(laid.outputs);

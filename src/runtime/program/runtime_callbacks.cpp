@@ -67,10 +67,8 @@ struct RuntimeCallbacks::Entries {
   static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
 
   static void step(const ToroidRuntime* runtime, int32_t step) {
-    RuntimeCallbacks& to = host(runtime);
     guarded(runtime, 1, [&] {
-      to.end_step();
-      to.begin_step(step);
+      host(runtime).begin_step(step);
       return 0;
     });
   }
@@ -135,16 +133,16 @@ void RuntimeCallbacks::call(const ToroidLibraryCall& call) {
                &prepared_});
 }
 
-void RuntimeCallbacks::begin_step(int32_t step) {
-  step_ = step;
-  step_began_ = std::chrono::steady_clock::now();
-}
+void RuntimeCallbacks::begin_step(int32_t step) { begun_steps_.push_back({step, std::chrono::steady_clock::now()}); }
 
-void RuntimeCallbacks::end_step() {
-  if (!step_) return;
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - step_began_;
-  add_step_time(*step_, time.count());
-  step_.reset();
+void RuntimeCallbacks::end_steps() {
+  if (begun_steps_.empty()) return;
+  const auto end = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < begun_steps_.size(); ++i) {
+    const auto ended = i + 1 < begun_steps_.size() ? begun_steps_[i + 1].when : end;
+    add_step_time(begun_steps_[i].step, std::chrono::duration<double>(ended - begun_steps_[i].when).count());
+  }
+  begun_steps_.clear();
 }
 
 void RuntimeCallbacks::add_step_time(int32_t step, double seconds) {
@@ -175,7 +173,7 @@ int32_t RuntimeCallbacks::run(Entry* entry, const ToroidCall& call, Call& state)
   sites_ = &sites_of_variants_[&state.variant];
   const int32_t failed = entry(table(), &call);
   call_ = nullptr;
-  end_step();
+  end_steps();
   release_all();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return failed;

@@ -49,9 +49,9 @@ class RuntimeCallbacks {
   virtual void release_all();
   virtual void* output(int32_t position, const int64_t* sizes);
   virtual void call(const ToroidLibraryCall& call);
-  // Around each step of a profiled program; the end of a call ends its last step.
+  // Of a profiled program: a step begins, which ends the one before; the call has ended.
   virtual void begin_step(int32_t step);
-  virtual void end_step();
+  virtual void end_steps();
   void add_step_time(int32_t step, double seconds);
 
   Call& call_state() { return *call_; }
@@ -80,8 +80,13 @@ class RuntimeCallbacks {
   CallSites* sites_ = nullptr;                                   // of the variant that runs
   ToroidRuntime table_{};
   Call* call_ = nullptr;
-  std::optional<int32_t> step_;  // that runs, in a profiled program
-  std::chrono::steady_clock::time_point step_began_;
+  // Of the call that runs, in a profiled program. They are sorted by step when it has ended: a list for each step, appended to in between,
+  // would take longer than what lies between the steps.
+  struct BegunStep {
+    int32_t step;
+    std::chrono::steady_clock::time_point when;
+  };
+  std::vector<BegunStep> begun_steps_;
   std::vector<std::vector<double>> step_times_;
   std::mutex out_of_bounds_;  // the callback comes from several threads
   std::exception_ptr error_;  // of the callback that failed
