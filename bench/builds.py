@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Is a build of toroid slower than another? Times programs with both, in turns, in one run.
 
-    bench/builds.py OLD NEW [--threads 2] [--rounds 7] [--seconds 0.3] [--least 0.98] FILE.pt2...
+    bench/builds.py OLD NEW [--threads 2] [--rounds 7] [--seconds 0.3] [--least 0.98] [--cache FOLDER] FILE.pt2...
 
-OLD and NEW are the commands `toroid`. FILE.in.safetensors beside a program has its inputs; `bench/peers --export-only models rows` writes such
-files. Each build compiles with a cache of its own. A round times both, the one that begins changing from round to round; the ratio of a
-program is the median over rounds of OLD's time over NEW's, above 1 where NEW is quicker. Exits with 1 where a ratio is below --least.
+OLD and NEW are the commands `toroid`. FILE.in.safetensors beside a program has its inputs; `bench/peers --export-only models
+rows` writes such files. Each build compiles with a cache of its own, kept where --cache says. A round times both, the one that
+begins changing from round to round; the ratio of a program is the median over rounds of OLD's time over NEW's, above 1 where NEW
+is quicker. Exits with 1 where a ratio is below --least.
 """
 
 import argparse
@@ -21,11 +22,11 @@ import tempfile
 
 def bench(command, file, threads, seconds, cache):
     """The median time of a call in ms."""
-    report = pathlib.Path(cache).with_suffix(".json")
+    report = cache.with_suffix(".json")
     call = [command, "bench", file, "--threads", threads, "--seconds", seconds, "--json", report]
     inputs = file.with_suffix(".in.safetensors")
     call += ["--inputs", inputs] if inputs.exists() else []
-    done = subprocess.run(list(map(str, call)), env={**os.environ, "TOROID_CACHE_DIR": cache}, capture_output=True, text=True)
+    done = subprocess.run(list(map(str, call)), env={**os.environ, "TOROID_CACHE_DIR": str(cache)}, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, call))}: {done.stderr}")
     return json.loads(report.read_text())["median_ms"]
@@ -53,11 +54,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each build's calls in a round")
     parser.add_argument("--least", type=float, default=0.98)
+    parser.add_argument("--cache", type=pathlib.Path, help="a folder for what the builds compile (default: removed afterwards)")
     options = parser.parse_args()
     ratios = {}
     print("| program | old, ms | new, ms | ratio |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
-        caches = [os.path.join(folder, name) for name in ("old", "new")]
+        caches = [(options.cache or pathlib.Path(folder)).resolve() / name for name in ("old", "new")]
         for file in options.files:
             old, new, low, ratio, high = compare((options.old, options.new), file, options, caches)
             ratios[file.stem] = ratio
