@@ -17,6 +17,7 @@
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
 #include "runtime/kernels/gemm/macrokernel.h"
+#include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/registry/packed_operand.h"
 #include "runtime/memory/scratch.h"
 
@@ -254,9 +255,9 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   // In cycles, products at one vector a cycle: so are they measured, like the other figures, on a machine with AVX-512
   // (docs/runtime.md).
   auto cycles = [&](double products, double others, double points, double bytes) {
-    constexpr double kPerByte = 0.125, kMostReaders = 8;  // of weights, by one thread; more than so many are not served faster
-    return (products * filters + others) / per_cycle +
-           points * filters * bytes * kPerByte / std::min(kMostReaders, static_cast<double>(with.threads));
+    constexpr double kPerByte = 0.23, kMostReaders = 8;  // of weights, by one thread; more than so many are not served faster
+    const double reading = points * filters * bytes * kPerByte / std::min(kMostReaders, static_cast<double>(with.threads));
+    return overlapped_s(products * filters / per_cycle, reading) + others / per_cycle;  // cycles are no seconds, but add up as these do
   };
   constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
   constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight

@@ -31,6 +31,8 @@ struct MachineModel {
   double bytes_per_s = 1e9;  // from and to memory, all threads together
   double cache_bytes = 1e6;  // what stays in the last cache from one kernel to the next
   double start_s = 2e-6;     // of a parallel loop
+  double reread = 0.45;      // the time of another pass over what only the last cache holds, as a share of that of the first
+  double pairs = 1.5;        // the speed of products of pairs of bfloat16 (AVX512_BF16), as a multiple of that of float32's
 };
 MachineModel model_of_this_machine(int threads);
 

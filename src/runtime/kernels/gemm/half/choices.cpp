@@ -8,22 +8,25 @@
 namespace toroid {
 namespace {
 
+constexpr double kBytes = 2;  // of an element
+
 // packing_passes: over a right side that is no constant, besides reading it.
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double packing_passes = 1) {
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double packing_passes = 1,
+              double bytes_of_b = kBytes) {
   const ProductSizes s = product_sizes_of(problem);
   const OperandMeta& b = problem.inputs[1];
-  constexpr double kBytes = 2, kShareOfPeak = 0.6;
+  constexpr double kShareOfPeak = 0.6;
   const double passes = b.is_constant && s.batches == 1 ? 1 : 1 + packing_passes;
   return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
          overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s),
-                      passes * transfer_s(kBytes * s.elements_of_b(), machine));
+                      passes * transfer_s(bytes_of_b * s.elements_of_b(), machine));
 }
 
 constexpr Implementation kWidened = {
     .name = "widened",
     .description = "blocks of both sides copied as float32 and multiplied so",
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.8); },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.4, 1, sizeof(float)); },
     .plan = plan_half_widened};
 
 const Implementation kOfBFloat16[] = {
@@ -34,7 +37,7 @@ const Implementation kOfBFloat16[] = {
        if (bf16_dot_microkernels() == nullptr) return "the machine has no AVX512_BF16";
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, machine.pairs); },
      .plan = plan_bf16_pairs},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
@@ -44,8 +47,9 @@ const Implementation kOfBFloat16[] = {
      },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kFirstTiles = 1e-6;
            // What is no constant is packed as a whole, written and read again.
-           return cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), 2);
+           return kFirstTiles + cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), 2);
          },
      .plan = plan_bf16_tiles},
     {.name = "onednn",
@@ -53,7 +57,7 @@ const Implementation kOfBFloat16[] = {
      .gate = onednn_refuses_matmul,
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? 1.5 : 0.4;
+           const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? machine.pairs : 0.4;
            return kOneDnnCost * cost_s(problem, machine, ratio_to_f32);
          },
      .plan = plan_matmul_onednn,

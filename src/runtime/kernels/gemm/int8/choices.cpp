@@ -7,6 +7,7 @@
 #include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -65,7 +66,7 @@ double int8_cost_s(const Problem& problem, const MachineModel& machine, double s
   const bool in_parts = is_float(problem.inputs[0].dtype) && problem.inputs[0].dtype != DType::BF16;
   return cost_s(problem, machine, (in_parts ? kThird : kRatio) * share, elements_of_b(problem));
 }
-// In AMX tiles, measured on a Xeon: few rows leave most of a tile empty.
+// In AMX tiles: few rows leave most of a tile empty.
 template <int kRatio, int kThird>
 double tiles_cost_s(const Problem& problem, const MachineModel& machine) {
   return int8_cost_s<kRatio, kThird>(problem, machine, share_of_tile_rows(rows(problem)));
@@ -75,20 +76,21 @@ double widened_bytes_cost_s(const Problem& problem, const MachineModel& machine)
   constexpr double kFlopsToWiden = 400;
   return int8_cost_s<1, 1>(problem, machine) + elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
 }
-// Bytes become floats once for a block of rows, or for each strip of them, of which the first loads no vectors besides.
-double widening_s(const Problem& problem, const MachineModel& machine, double times) {
-  constexpr double kFlopsToWiden = 4;
-  return times * elements_of_b(problem) * kFlopsToWiden / machine.flops_per_s;
+// Bytes become floats, each in the time of so many operations.
+double widening_s(const Problem& problem, const MachineModel& machine, double flops) {
+  return elements_of_b(problem) * flops / machine.flops_per_s;
 }
-constexpr double kToKeep = 1.5;  // what is widened, besides
 
 const Implementation kOfFloats[] = {
     {.name = "widened",
      .description = "panels of int8 widened to float32, once for a block of rows",
      .version = 3,
      .gate = always,
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToKeep); },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kSpeed = 1.5, kToWidenAndKeep = 14;
+           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, kToWidenAndKeep);
+         },
      .plan = plan_int8_widened},
     {.name = "in-registers",
      .description = "bytes that become float32 as they are multiplied, for each strip of rows",
@@ -98,9 +100,9 @@ const Implementation kOfFloats[] = {
      },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kStripRows = 8;
-           return int8_cost_s<1, 1>(problem, machine) +
-                  widening_s(problem, machine, std::ceil(static_cast<double>(rows(problem)) / kStripRows) - 1);
+           constexpr double kStripRows = 8, kToWiden = 4;  // for each strip; the first loads no vectors besides
+           const double strips = std::ceil(static_cast<double>(rows(problem)) / kStripRows);
+           return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToWiden * (strips - 1));
          },
      .plan = plan_int8_in_registers},
     {.name = "pairs",
@@ -111,14 +113,18 @@ const Implementation kOfFloats[] = {
      },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kSpeed = 1.5;
-           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, 0.25 * kToKeep);
+           constexpr double kToWiden = 1.5;
+           return cost_s(problem, machine, machine.pairs, elements_of_b(problem)) + widening_s(problem, machine, kToWiden);
          },
      .plan = plan_int8_pairs},
     {.name = "tiles",
      .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
      .gate = with_tiles,
-     .cost_s = tiles_cost_s<6, 3>,
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kToWiden = 18;
+           return tiles_cost_s<10, 4>(problem, machine) + widening_s(problem, machine, kToWiden);
+         },
      .plan = plan_int8_tiles},
 };
 const Implementation kOfBytes[] = {
@@ -178,11 +184,15 @@ double int4_cost_s(const Problem& problem, const MachineModel& machine, double r
   return cost_s(problem, machine, ratio, elements_of_b(problem) / 2) + widening;
 }
 
+// AVX2 unpacks numbers of four bits as quickly as AVX-512 does, and multiplies those just read at less than half its speed.
+bool has_half_vectors() { return vector_set() == VectorSet::Avx2; }
+
 const Implementation kOfInt4[] = {
     {.name = "panels",
      .description = "panels widened to float32",
      .gate = always,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int4_cost_s(problem, machine, 0.8, 28); },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return int4_cost_s(problem, machine, 1.1, has_half_vectors() ? 15 : 28); },
      .plan = plan_int4_panels},
     {.name = "few-rows",
      .description = "numbers multiplied as they are read, sums of groups with their scales",
@@ -194,7 +204,7 @@ const Implementation kOfInt4[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            const double ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes_of(problem).m, 4));
-           return int4_cost_s(problem, machine, ratio, 0);
+           return int4_cost_s(problem, machine, has_half_vectors() ? 0.6 * ratio : ratio, 0);
          },
      .plan = plan_int4_few_rows},
     {.name = "groups",
