@@ -23,6 +23,16 @@ static __device__ __forceinline__ void meet_block_late() {
 #define __syncthreads() meet_block_late()
 )text";
 
+// A statement with operands has a colon behind its instructions; one that only says what it spoils has three, and some have none.
+bool has_operands(std::string_view statement) {
+  bool is_text = false;
+  for (size_t i = 0; i < statement.size(); ++i) {
+    if (statement[i] == '"' && (i == 0 || statement[i - 1] != '\\')) is_text = !is_text;
+    if (!is_text && statement[i] == ':') return !statement.substr(i).starts_with(":::");
+  }
+  return false;
+}
+
 }  // namespace
 
 bool has_random_delays() {
@@ -41,7 +51,7 @@ std::string with_random_delays(std::string_view source) {
     // To the statement's end: instructions in the text have semicolons too, but no closing parenthesis before them.
     const std::string_view statement = source.substr(begin, end - begin);
     const auto is_in = [&](std::string_view each) { return statement.find(each) != statement.npos; };
-    if (std::ranges::any_of(kMeetings, is_in)) result += is_in(":::") ? "DELAY " : "DELAY_WITH_OPERANDS ";
+    if (std::ranges::any_of(kMeetings, is_in)) result += has_operands(statement) ? "DELAY_WITH_OPERANDS " : "DELAY ";
     source.remove_prefix(begin);
   }
   return result.append(source);

@@ -27,6 +27,20 @@ INLINE void meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
   EXPECT_NE(text.find("asm volatile(DELAY \"bar.sync 1, 256;\" ::: \"memory\");"), text.npos);
 }
 
+// PTX's registers are written with %% in statements with operands, and with % in all others.
+TEST(RandomDelays, AreWrittenAsTheStatementsOperandsAsk) {
+  const std::string text = with_random_delays(R"text(
+INLINE void plain() { asm volatile("griddepcontrol.wait;"); }
+INLINE void spoiling() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+INLINE void reading(uint32_t b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b)); }
+INLINE void writing(uint32_t& x) { asm volatile("again:\ncp.async.wait_all;\nmov.u32 %0, 0;" : "=r"(x)); }
+)text");
+  EXPECT_NE(text.find("asm volatile(DELAY \"griddepcontrol.wait;\");"), text.npos);
+  EXPECT_NE(text.find("asm volatile(DELAY \"griddepcontrol.wait;\" :::"), text.npos);
+  EXPECT_NE(text.find("asm volatile(DELAY_WITH_OPERANDS \"mbarrier"), text.npos);
+  EXPECT_NE(text.find("asm volatile(DELAY_WITH_OPERANDS \"again"), text.npos);
+}
+
 TEST(RandomDelays, LeaveOtherInstructionsAndTheRestOfTheTextAlone) {
   const std::string plain =
       "INLINE void f(float& y, float x) { asm volatile(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); }\n"
