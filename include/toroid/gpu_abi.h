@@ -35,7 +35,8 @@ typedef struct ToroidLaunch {
   int32_t shared_bytes; /* of a block, besides what the kernel declares */
   int32_t resident;     /* more than 0: no more blocks are started than run at once, a multiple of this */
   const ToroidTensorMap* maps;
-  int32_t num_maps; /* the first arguments are these, and the host sets their pointers */
+  int32_t num_maps;     /* the first arguments are these, and the host sets their pointers */
+  int32_t starts_early; /* 1: while the launch before it ends, which lets it; its threads wait for that */
 } ToroidLaunch;
 
 /* Functions give 0 when they succeeded; else the host keeps a message. What they start is done in order. */

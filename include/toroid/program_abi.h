@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 12
+#define TOROID_ABI_VERSION 13
 
 #ifdef __cplusplus
 extern "C" {

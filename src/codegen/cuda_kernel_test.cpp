@@ -92,6 +92,16 @@ graph(q: bf16[2, 40, 3, 32], k: bf16[2, 48, 3, 32], m: bf16[40, 48]) {
   t: bf16[2, 3, 40, 48] = aten::add.Tensor(s, m)
   return t
 })"},
+    // A norm, then two products, of which the first has its weights on the way while the norm ends.
+    {"kernels_that_overlap", R"(
+constant 0 "w": bf16[2048, 2048] = external
+graph(x: bf16[1, 2048], u: bf16[512, 2048]) {
+  w: bf16[2048, 2048] = constant(0)
+  n: bf16[1, 2048] = aten::softmax.int(x, 1)
+  y: bf16[1, 2048] = aten::linear(n, w)
+  z: bf16[1, 512] = aten::linear(y, u)
+  return z
+})"},
     {"batched_matmul_of_free_rows", R"(
 sym s0 in [1, 4096]
 graph(x: f16[8, s0, 64], y: f16[8, 100, 64]) {

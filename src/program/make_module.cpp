@@ -8,6 +8,7 @@
 #include "program/calls.h"
 #include "program/in_place.h"
 #include "program/module_builder.h"
+#include "program/overlaps.h"
 #include "schedule/axes.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -419,6 +420,7 @@ Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const to
   size_t steps = 0;
   for (const schedule::ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
   module.is_long = steps > kOptimisedSteps;
+  if (options.device == Device::Cuda) add_overlaps(graphs, module);
   return std::move(module);
 }
 

@@ -16,6 +16,7 @@
 
 #include "graph/graph.h"
 #include "schedule/cpu/post_ops.h"
+#include "schedule/cuda/overlap.h"
 #include "schedule/scheduled_graph.h"
 #include "schedule/work.h"
 
@@ -78,6 +79,7 @@ struct Launch {
   size_t kernel;  // Module::kernels: no epilogue; a product in tiles with its own
   sym::Expr tasks, work_per_task;
   int64_t least_work;
+  schedule::Overlap overlap = {};  // on a GPU (overlaps.h)
 };
 // Kernels that do not wait for each other, each by one thread.
 struct LaunchTogether {
@@ -108,7 +110,8 @@ struct LibraryCall {
   std::vector<sym::Expr> integers;
   std::vector<std::variant<double, sym::Expr>> numbers;
   std::optional<Epilogue> epilogue = {};
-  std::string label = {};  // the operation, for people
+  std::string label = {};          // the operation, for people
+  schedule::Overlap overlap = {};  // of a kernel of the program's own on a GPU
 };
 // Convolutions each of which reads what the one before it makes; only the first call's site counts.
 struct ChainCall {

@@ -68,9 +68,14 @@ class ModuleWriter : loop::BlockText {
         [](InRandomState) { return std::string("random state"); }, [](Allocated) { return std::string("allocated"); });
   }
 
+  static std::string overlap(const schedule::Overlap& each) {
+    return fmt::format("{}{}{}", each.starts_early ? " starts early" : "", each.loads_ahead ? " loading ahead" : "",
+                       each.lets_next_start ? " lets next start" : "");
+  }
+
   static std::string launch(const Launch& each) {
-    return fmt::format("launch {}: tasks {}, work {}, least {}", each.kernel, sym::to_string(each.tasks),
-                       sym::to_string(each.work_per_task), each.least_work);
+    return fmt::format("launch {}: tasks {}, work {}, least {}{}", each.kernel, sym::to_string(each.tasks),
+                       sym::to_string(each.work_per_task), each.least_work, overlap(each.overlap));
   }
 
   std::string pointer(const Pointer& each) const {
@@ -108,7 +113,7 @@ class ModuleWriter : loop::BlockText {
       text += match(
           *each.epilogue, [&](const schedule::PostOps& ops) { return post_ops(ops); },
           [](size_t kernel) { return fmt::format(" epilogue {}", kernel); });
-    return text;
+    return text + overlap(each.overlap);
   }
 
   std::string post_ops(const schedule::PostOps& ops) const {

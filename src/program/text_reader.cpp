@@ -275,6 +275,18 @@ class ModuleReader : private loop::LoopTextReader {
     cursor_.expect(",");
     cursor_.expect_word("least");
     made.least_work = count("the least work");
+    made.overlap = overlap();
+    return made;
+  }
+
+  schedule::Overlap overlap() {
+    schedule::Overlap made;
+    if ((made.starts_early = cursor_.accept_word("starts"))) cursor_.expect_word("early");
+    if ((made.loads_ahead = cursor_.accept_word("loading"))) cursor_.expect_word("ahead");
+    if ((made.lets_next_start = cursor_.accept_word("lets"))) {
+      cursor_.expect_word("next");
+      cursor_.expect_word("start");
+    }
     return made;
   }
 
@@ -373,6 +385,7 @@ class ModuleReader : private loop::LoopTextReader {
     }
     if (cursor_.accept_word("epilogue")) made.epilogue = index("the number of a kernel");
     if (cursor_.accept("post-operations")) made.epilogue = post_ops();
+    made.overlap = overlap();
     return made;
   }
 

@@ -8,6 +8,7 @@
 #include "program/calls.h"
 #include "program/in_place.h"
 #include "program/module_builder.h"
+#include "program/overlaps.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/mentioned.h"
@@ -145,6 +146,7 @@ void ModuleRules::begin(const Function& function, Role role) {
   known_ = {function.known.begin(), function.known.end()};
   require(known_.size() == function.known.size(), "a size is given twice");
   is_bound_.assign(steps().size(), false);
+  next_starts_early_ = false;
   calls_.clear();
   for (size_t s = 0; s < steps().size(); ++s) {
     if (const auto* call = std::get_if<schedule::CallStep>(&steps()[s])) calls_[call->outputs.at(0)] = {s, 0};
@@ -228,6 +230,7 @@ void ModuleRules::check(const PlacedBuffer& placed) {
 }
 
 void ModuleRules::end() {
+  require(!next_starts_early_, "the last launch lets the next one start, and there is none");
   for (size_t s = 0; s < steps().size(); ++s) {
     const std::vector<BufferId> writes = schedule::writes_of(steps()[s]);
     const bool is_done = std::holds_alternative<schedule::BindStep>(steps()[s])
@@ -306,6 +309,20 @@ void ModuleRules::flow(const schedule::Step& step) {
 
 void ModuleRules::check(const Instruction& instruction) {
   match(instruction, [&](const auto& each) { check(each); });
+  check_overlap(instruction);
+}
+
+void ModuleRules::check_overlap(const Instruction& instruction) {
+  const schedule::Overlap* const given = overlap_of(instruction);
+  const schedule::Overlap own = given == nullptr ? schedule::Overlap{} : *given;
+  require(!own.starts_early || next_starts_early_, "a launch starts early, and what is before it lets none start");
+  require(own.starts_early || !next_starts_early_, "a launch lets the next one start, and what is behind it does not wait");
+  next_starts_early_ = own.lets_next_start;
+  if (own == schedule::Overlap{}) return;
+  const bool may_overlap = device_ == Device::Cuda && role_ != Role::Prepare && can_overlap(graphs_, module_, loops(), instruction);
+  require(may_overlap, "this launch cannot overlap with others");
+  const bool may_load = own.starts_early && can_load_ahead(graphs_, module_, loops(), instruction);
+  require(!own.loads_ahead || may_load, "what this launch would load ahead may not be there yet");
 }
 
 void ModuleRules::check_at_end(const Instruction& instruction) {

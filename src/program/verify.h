@@ -5,6 +5,7 @@
 //   steps        all that the schedule does is done, in an order in which each buffer is written once, and before it is read
 //   memory       a buffer is where its kind says: within the arena while it lives there, within what is prepared, or between its allocation
 //                and its release; an output is in the place of a constant only where nobody reads the old value too late
+//   overlaps     a launch that starts early follows one that lets it, right behind it, and the other way round (overlaps.h)
 //   sizes        have values when they are needed, in subgraphs wherever they are called
 //
 // Every failure is an Error{InvalidModel} that says which rule is broken. The module is checked while it grows, part by part, so that
@@ -78,6 +79,7 @@ class ModuleRules {
   void flow(const schedule::Step& step);
   void use_kernel(size_t kernel);
   const KernelDefinition& launched(const Launch& launch);
+  void check_overlap(const Instruction& instruction);
 
   void check(const TimeStep& time);
   void check(const Allocate& each);
@@ -111,6 +113,7 @@ class ModuleRules {
   std::unordered_set<sym::Expr> known_;
   std::unordered_map<BufferId, CallPlace> calls_;  // the schedule's, by their first results
   std::vector<bool> is_bound_;                     // of the schedule's steps
+  bool next_starts_early_ = false;
 };
 
 }  // namespace toroid::program

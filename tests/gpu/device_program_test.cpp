@@ -14,6 +14,7 @@
 #include "runtime/cuda/graph.h"
 
 extern "C" void fake_gpu_counts(int* captures, int* updates, int* graph_launches);
+extern "C" const char* fake_gpu_launches();
 
 namespace toroid {
 namespace {
@@ -91,6 +92,56 @@ TEST_F(DeviceProgram, ASecondCallIsAGraph) {
   EXPECT_EQ(program.graph_nodes(), 1U);
   EXPECT_EQ(counts().captures, 1);
   EXPECT_EQ(counts().graph_launches, 3);
+}
+
+// Kernels behind each other start early, in graphs too. The first of a call does not, nor a scatter behind the copy of its base.
+TEST_F(DeviceProgram, KernelsStartWhileTheOneBeforeEnds) {
+  constexpr std::string_view kThree = R"(graph(x: f32[8, 512]) {
+  y: f32[8, 512] = aten::softmax.int(x, 1)
+  s: f32[512] = aten::sum.dim_IntList(y, [0])
+  c: f32[512] = aten::cumsum(s, 0)
+  return c
+}
+)";
+  const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, {8, 512})};
+  launches();
+  Executable program = load(kThree);
+  for (int call = 0; call < 3; ++call) {
+    program.run(inputs);
+    EXPECT_EQ(launches(), call < 2 ? "kee" : "") << call;  // the third one is the second's graph
+  }
+  {
+    const ScopedVariable never("TOROID_CUDA_OVERLAP", "never");
+    load(kThree).run(inputs);
+    EXPECT_EQ(launches(), "kkk");
+  }
+  Executable scatter = load(R"(graph(x: f32[64, 4], i: i64[2], y: f32[2, 4]) {
+  u: f32[2, 4] = aten::softmax.int(y, 1)
+  z: f32[64, 4] = aten::index_copy(x, 0, i, u)
+  c: f32[64, 4] = aten::cumsum(z, 1)
+  return c
+}
+)");
+  scatter.run(std::vector{HostTensor(DType::F32, {64, 4}), HostTensor(DType::I64, {2}), HostTensor(DType::F32, {2, 4})});
+  EXPECT_EQ(launches(), "kke");
+}
+
+// PTX for GPUs before Hopper has no instructions to wait with.
+TEST_F(DeviceProgram, KernelsForEarlierGpusDoNotStartEarly) {
+  const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };
+  Executable program = session()
+                           .compile(parse_text(R"(graph(x: f32[8, 512]) {
+  y: f32[8, 512] = aten::softmax.int(x, 1)
+  s: f32[512] = aten::sum.dim_IntList(y, [0])
+  return s
+}
+)"),
+                                    {.target = codegen::Target::Cuda, .architectures = {"compute_80"}})
+                           .load(1);
+  launches();
+  program.run(std::vector{HostTensor(DType::F32, {8, 512})});
+  EXPECT_EQ(launches(), "kk");
 }
 
 TEST_F(DeviceProgram, SizesThatComeOnceAreNoGraph) {

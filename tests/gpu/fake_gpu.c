@@ -71,6 +71,18 @@ void fake_gpu_counts(int* captures, int* updates, int* graph_launches) {
   *captures = num_captures, *updates = num_updates, *graph_launches = num_graph_launches;
 }
 
+/* The launches since it was last asked: a letter each, e of one that starts early (programmatic stream serialisation), k of others. */
+static char launches[256];
+static void note_launch(int is_early) {
+  const size_t length = strlen(launches);
+  if (length + 1 < sizeof launches) launches[length] = is_early ? 'e' : 'k', launches[length + 1] = '\0';
+}
+const char* fake_gpu_launches(void) {
+  static char seen[sizeof launches];
+  strcpy(seen, launches);
+  return launches[0] = '\0', seen;
+}
+
 static void perform(const Operation* it) {
   now += it->milliseconds;
   if (it->kind == kCopy) memcpy(it->to, it->from, it->bytes);
@@ -227,18 +239,28 @@ Result cuModuleGetFunction(void** function, void* module, const char* name) {
   return 500;
 }
 Result cuFuncSetAttribute(void* function, int attribute, int value) { return (void)function, (void)attribute, (void)value, 0; }
-Result cuLaunchKernel(char* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared,
-                      Stream* stream, void** arguments, void** extra) {
-  (void)y, (void)z, (void)ty, (void)tz, (void)shared, (void)extra;
-  if (x == 0 || threads == 0) return 1;
+typedef struct Attribute {
+  int which, padding, value[16];
+} Attribute;
+typedef struct Configuration {
+  unsigned blocks[3], threads[3], shared;
+  Stream* stream;
+  const Attribute* attributes;
+  unsigned count;
+} Configuration;
+Result cuLaunchKernelEx(const Configuration* how, char* function, void** arguments, void** extra) {
+  (void)extra;
+  if (how->blocks[0] == 0 || how->threads[0] == 0) return 1;
   if (is("fault")) lost = 700;
+  const int is_early = how->count == 1 && how->attributes[0].which == 6 && how->attributes[0].value[0] == 1;
+  note_launch(is_early);
   Operation operation = {.kind = kKernel, .kernel = function, .milliseconds = 1};
   const char* parameters = function + strlen(function) + 1;
   if (strlen(parameters) > kMostArguments) return 1;
   for (int i = 0; parameters[i] != '\0'; ++i) {
     if (parameters[i] != '-') operation.arguments[i] = *(char**)arguments[i];
   }
-  return start(stream, operation);
+  return start(how->stream, operation);
 }
 Result cuEventCreate(float** event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), 0; }
 Result cuEventDestroy_v2(float* event) { return free(event), 0; }

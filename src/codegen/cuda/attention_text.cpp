@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"
+#include "codegen/cuda/thread_printer.h"
 
 namespace toroid::codegen::cuda {
 
-std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name) {
+std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap) {
   const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype));
   const std::string operands = kernel.hopper
                                    ? "TENSOR_MAP q, TENSOR_MAP k, TENSOR_MAP v"
@@ -15,11 +16,15 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
       kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, ", kernel.width, kernel.groups, kernel.stages)
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) {
+    std::string begin;
+    for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
     return fmt::format(
-        "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, "
-        "const float scale) {{\n  attend_split<{}, {}, {}, {}, {}>(q, k, v, mask, out, shape, scale);\n}}\n",
-        kernel.threads(), name, operands, mask, type, kernel.width, kernel.split_rows, kernel.warps, schedule::kSplitBlocks,
-        kernel.mask ? "kMask" : "kNoMask");
+        "KERNEL __launch_bounds__({0}, 1) {1}(\n    const {2}* {3}q, const {2}* {3}k, const {2}* {3}v,\n    const {4}* {3}mask, {2}* "
+        "{3}out, "
+        "ATTENTION_SHAPE shape, const float scale) {{\n{5}  attend_split<{6}, {7}, {8}, {9}, {10}>(q, k, v, mask, out, shape, "
+        "scale);\n}}\n",
+        kernel.threads(), name, type, overlap.starts_early ? "" : "__restrict__ ", mask, begin, kernel.width, kernel.split_rows,
+        kernel.warps, schedule::kSplitBlocks, kernel.mask ? "kMask" : "kNoMask");
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "

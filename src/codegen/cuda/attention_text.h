@@ -8,10 +8,11 @@
 #include <string>
 
 #include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/overlap.h"
 
 namespace toroid::codegen::cuda {
 
-// It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an AttentionShape and the scale.
-std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name);
+// `overlap`: of its launch, of the choice "flash-split" alone. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an AttentionShape and the scale.
+std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap = {});
 
 }  // namespace toroid::codegen::cuda

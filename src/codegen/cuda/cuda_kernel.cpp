@@ -421,11 +421,14 @@ class CudaPrinter : public ThreadPrinter {
 
 }  // namespace
 
-CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name) {
-  if (const auto* product = std::get_if<schedule::CallStep>(&step)) return print_product(program, *product, graph, std::move(name));
-  if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name));
-  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step)) return print_scatter(program, *scatter, graph, std::move(name));
-  return CudaPrinter(program, graph, std::move(name)).run(step);
+CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
+                        const schedule::Overlap& overlap) {
+  if (const auto* product = std::get_if<schedule::CallStep>(&step))
+    return print_product(program, *product, graph, std::move(name), overlap);
+  if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name), overlap);
+  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step))
+    return print_scatter(program, *scatter, graph, std::move(name), overlap);
+  return CudaPrinter(program, graph, std::move(name), overlap).run(step);
 }
 
 }  // namespace toroid::codegen::cuda

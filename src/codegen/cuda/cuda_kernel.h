@@ -14,6 +14,7 @@
 
 #include "codegen/cpp/kernel.h"
 #include "codegen/cuda/prelude.h"
+#include "schedule/cuda/overlap.h"
 #include "schedule/cuda/product_tiles.h"
 
 namespace toroid::codegen::cuda {
@@ -28,7 +29,8 @@ struct CudaKernel {
 };
 
 // `step`: a Kernel, ScanKernel, ScatterKernel, or a CallStep with tiles, planned by schedule::cuda_planner(). A scatter's base must have been copied to its result
-// before. Throws Error{Unsupported} for what a GPU does not compute.
-CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name);
+// before. `overlap`: of its launch. Throws Error{Unsupported} for what a GPU does not compute.
+CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
+                        const schedule::Overlap& overlap = {});
 
 }  // namespace toroid::codegen::cuda

@@ -14,8 +14,9 @@ namespace {
 
 class ScanPrinter : public ThreadPrinter {
  public:
-  ScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name)
-      : ThreadPrinter(program, graph, std::move(name)),
+  ScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
+              const schedule::Overlap& overlap)
+      : ThreadPrinter(program, graph, std::move(name), overlap),
         kernel_(kernel),
         plan_(schedule::scan_threads(kernel)),
         own_(exprs_.dtype(kernel.value)),
@@ -178,8 +179,9 @@ class ScanPrinter : public ThreadPrinter {
 
 }  // namespace
 
-CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name) {
-  return ScanPrinter(program, kernel, graph, std::move(name)).run();
+CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
+                      const schedule::Overlap& overlap) {
+  return ScanPrinter(program, kernel, graph, std::move(name), overlap).run();
 }
 
 }  // namespace toroid::codegen::cuda

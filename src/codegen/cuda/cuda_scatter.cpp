@@ -93,8 +93,9 @@ class ScatterPrinter : public ThreadPrinter {
 
 }  // namespace
 
-CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name) {
-  return ScatterPrinter(program, graph, std::move(name)).run(kernel);
+CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name,
+                         const schedule::Overlap& overlap) {
+  return ScatterPrinter(program, graph, std::move(name), overlap).run(kernel);
 }
 
 }  // namespace toroid::codegen::cuda

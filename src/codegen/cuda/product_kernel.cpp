@@ -83,7 +83,8 @@ class ProductPrinter : public ThreadPrinter {
     const std::string type =
         fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
                     tiles.columns / kSums, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
-    sums_to(fmt::format("multiply_few<{}>({}, {}, {}", type, place(a.buffer, a.offset), place(b.buffer, b.offset), sizes), step);
+    const std::string_view ahead = !overlap_.loads_ahead ? "" : overlap_.lets_next_start ? ", true, true" : ", true";
+    sums_to(fmt::format("multiply_few<{}{}>({}, {}, {}", type, ahead, place(a.buffer, a.offset), place(b.buffer, b.offset), sizes), step);
     finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(tiles)));
     return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .few_rows = true}};
   }
@@ -280,9 +281,10 @@ class ProductPrinter : public ThreadPrinter {
 
 }  // namespace
 
-CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name) {
+CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name,
+                         const schedule::Overlap& overlap) {
   if (std::holds_alternative<Library>(step.call.op)) return print_filter_gradient(program, step, graph, std::move(name));
-  ProductPrinter printer(program, graph, std::move(name));
+  ProductPrinter printer(program, graph, std::move(name), overlap);
   return std::holds_alternative<Convolution>(step.call.op) ? printer.run_convolution(step) : printer.run(step);
 }
 

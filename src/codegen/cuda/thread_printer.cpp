@@ -40,6 +40,13 @@ std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& it) {
           it.row_stride, it.pixel_stride};
 }
 
+std::vector<std::string> overlap_text(const schedule::Overlap& overlap) {
+  std::vector<std::string> lines;
+  if (overlap.starts_early) lines.emplace_back("wait_for_kernel_before();");
+  if (overlap.lets_next_start) lines.emplace_back("let_next_kernel_start();");
+  return lines;
+}
+
 std::string ThreadPrinter::place(BufferId buffer, sym::Expr offset) {
   return body_.memory(buffer) + (offset.is_const(0) ? "" : " + " + print_factor(exprs_, names_, offset));
 }
@@ -58,7 +65,7 @@ std::string ThreadPrinter::declare_sizes(const schedule::ConvolutionShape& shape
   return name;
 }
 
-std::string ThreadPrinter::parameters() const {
+std::string ThreadPrinter::parameters(bool may_change) const {
   std::string text;
   for (const std::string& map : tensor_maps_) text += fmt::format("{}TENSOR_MAP {}", text.empty() ? "" : ", ", map);
   for (const KernelParameter& parameter : source_.parameters) {
@@ -68,13 +75,34 @@ std::string ThreadPrinter::parameters() const {
     if (buffer.kind == loop::BufferKind::RandomState) {
       text += fmt::format("const RandomState {}", name);
     } else {
-      text += fmt::format("{}{}* {}{}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype),
-                          may_be_shared(parameter.buffer) ? "" : "__restrict__ ", name);
+      const bool is_alone = !may_be_shared(parameter.buffer) && (!may_change || schedule::is_always_there(buffer));
+      text +=
+          fmt::format("{}{}* {}{}", parameter.is_output ? "" : "const ", storage_type(buffer.dtype), is_alone ? "__restrict__ " : "", name);
     }
   }
   for (sym::Expr size : source_.sizes) text += fmt::format("{}const int64_t {}", text.empty() ? "" : ", ", identifier(size.node()->name));
   if (source_.reports_errors) text += std::string(text.empty() ? "" : ", ") + "Failure* failure, const int32_t step";
   return text;
+}
+
+std::string ThreadPrinter::body() {
+  std::string lines = body_.take();
+  std::string text;
+  if (!overlap_.loads_ahead) {
+    for (const std::string& line : overlap_text(overlap_)) text += fmt::format("  {}\n", line);
+  }
+  if (!overlap_.starts_early || overlap_.loads_ahead) return text + lines;
+  std::vector<std::string> arguments;
+  for (const KernelParameter& parameter : source_.parameters) arguments.push_back(identifier(program_.buffer(parameter.buffer).name));
+  for (sym::Expr size : source_.sizes) arguments.push_back(identifier(size.node()->name));
+  if (source_.reports_errors) arguments.insert(arguments.end(), {"failure", "step"});
+  text += fmt::format("  []({}) {{\n", parameters(false));
+  for (std::string_view rest = lines; !rest.empty();) {
+    const size_t end = rest.find('\n') + 1;
+    text += "  " + std::string(rest.substr(0, end));
+    rest.remove_prefix(end);
+  }
+  return text + fmt::format("  }}({});\n", fmt::join(arguments, ", "));
 }
 
 void ThreadPrinter::begin(const Contents& contents, const std::vector<BufferId>& reads, const std::vector<BufferId>& writes) {
@@ -107,7 +135,8 @@ void ThreadPrinter::decode(const std::vector<sym::Expr>& axes, const std::string
 void ThreadPrinter::finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes) {
   source_.reports_errors = body_.reports_errors;
   print_header(provenance);
-  source_.text = fmt::format("{}KERNEL {} {}({}) {{\n{}}}\n", text_.finish().text, attributes, source_.name, parameters(), body_.take());
+  source_.text = fmt::format("{}KERNEL {} {}({}) {{\n{}}}\n", text_.finish().text, attributes, source_.name,
+                             parameters(overlap_.starts_early), body());
 }
 
 }  // namespace toroid::codegen::cuda

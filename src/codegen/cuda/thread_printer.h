@@ -15,10 +15,16 @@ namespace toroid::codegen::cuda {
 using schedule::product_of_extents;
 
 // Products and convolutions on tensor cores (product_kernel.cpp).
-CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
+CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name,
+                         const schedule::Overlap& overlap);
 // cuda_scan.cpp, cuda_scatter.cpp
-CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name);
-CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name);
+CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
+                      const schedule::Overlap& overlap);
+CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name,
+                         const schedule::Overlap& overlap);
+
+// The first statements of a kernel with neighbours: it waits for the one before it, and lets the next one start.
+std::vector<std::string> overlap_text(const schedule::Overlap& overlap);
 
 // The members of ConvolutionSizes, of which the last kStridesOfImage are not counts.
 inline constexpr size_t kStridesOfImage = 3;
@@ -26,8 +32,8 @@ std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& shape);
 
 class ThreadPrinter : public KernelPrinter {
  public:
-  ThreadPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name)
-      : KernelPrinter(program, graph, std::move(name), false), body_(program, names_) {}
+  ThreadPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::Overlap& overlap = {})
+      : KernelPrinter(program, graph, std::move(name), false), body_(program, names_), overlap_(overlap) {}
 
  protected:
   // Reads what the function needs of a step, and says with how many bits it computes places.
@@ -44,10 +50,15 @@ class ThreadPrinter : public KernelPrinter {
   std::string declare_sizes(const schedule::ConvolutionShape& shape);
 
   ThreadBody body_;
+  const schedule::Overlap overlap_;
   std::vector<std::string> tensor_maps_;  // parameters before the buffers
 
  private:
-  std::string parameters() const;
+  // `may_change`: what they point to, while the kernel runs. A restricted pointer says that only the kernel's own threads write there, and a
+  // compiler may load through it before all else.
+  std::string parameters(bool may_change) const;
+  // Of a kernel that starts early: it waits, and then is a function of restricted pointers.
+  std::string body();
 };
 
 }  // namespace toroid::codegen::cuda

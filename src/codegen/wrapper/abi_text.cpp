@@ -140,7 +140,7 @@ struct ToroidLaunch {
   void** arguments;
   int32_t shared_bytes, resident;
   const ToroidTensorMap* maps;
-  int32_t num_maps;
+  int32_t num_maps, starts_early;
 };
 struct ToroidGpuRuntime {
   ToroidRuntime host;
@@ -168,8 +168,13 @@ struct Flag {  // a bool that a graph computes
 // 1 + the number of the step when it cannot be started.
 INLINE int32_t launch(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
                       int32_t shared_bytes = 0, int32_t resident = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
-  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, maps, num_maps};
+  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, maps, num_maps, 0};
   return blocks > 0 && gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
+}
+INLINE int32_t launch_early(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
+                            int32_t shared_bytes = 0, int32_t resident = 0) {
+  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, nullptr, 0, 1};
+  return gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
 }
 )abi";
 

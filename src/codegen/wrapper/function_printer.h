@@ -94,6 +94,7 @@ class FunctionPrinter {
     sym::Expr blocks;
     int threads, shared_bytes, resident;
     bool waits;
+    bool starts_early = false;  // schedule::Overlap
   };
   void write_gpu_launch(GpuLaunch launch);
   std::string tensor_maps(const std::vector<schedule::TensorMap>& maps);

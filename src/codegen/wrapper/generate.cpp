@@ -68,6 +68,7 @@ static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t block
   toroid_bad_index[1] = emulated_failure.size;
   return (step + 1) | emulated_failure.code << 28;
 }
+#define launch_early launch
 )text";
 
 void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const std::string& wrapper, const GenerateOptions& options) {

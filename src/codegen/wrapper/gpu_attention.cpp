@@ -40,7 +40,7 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
                                                     : schedule::attention_kernel(op, dtype, of_mask, q.sizes, v.sizes, on_hopper);
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
-  source.text = cuda::attention_text(kernel, source.name);
+  source.text = cuda::attention_text(kernel, source.name, call.overlap);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name,
                                       cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper, .split_attention = is_split});
@@ -73,7 +73,7 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   const sym::Expr blocks =
       is_split ? schedule::split_attention_blocks(kernel, k.sizes) : sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
   write_gpu_launch({name, types_of_operands(kernel), std::move(passed), maps, blocks, kernel.threads(),
-                    static_cast<int>(kernel.shared_bytes()), 1, true});
+                    static_cast<int>(kernel.shared_bytes()), 1, true, call.overlap.starts_early});
 }
 
 }  // namespace toroid::codegen

@@ -50,7 +50,8 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
   const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
-  const cuda::CudaKernel printed = cuda::print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base));
+  const cuda::CudaKernel printed =
+      cuda::print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), launch.overlap);
   const std::string& name = add_kernel(printed.source);
   shared_.kernel_preludes.try_emplace(name, printed.preludes);
   const bool emulated = shared_.target == Target::EmulatedCuda;
@@ -76,7 +77,7 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
   }
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   write_gpu_launch({name, types_of_arguments(loops_, printed), std::move(passed), printed.tensor_maps, launch.tasks, grid.threads,
-                    grid.shared_bytes, grid.resident, printed.waits});
+                    grid.shared_bytes, grid.resident, printed.waits, launch.overlap.starts_early});
 }
 
 void FunctionPrinter::write_gpu_launch(GpuLaunch launch) {
@@ -92,8 +93,8 @@ void FunctionPrinter::write_gpu_launch(GpuLaunch launch) {
   }
   body_.write(fmt::format("void* passed[] = {{{}}};", joined(launch.passed, "nullptr")));
   const std::string which = emulated ? fmt::format("{{{}_emulated, {}}}", launch.name, launch.waits) : fmt::format("\"{}\"", launch.name);
-  body_.write(fmt::format("if (const int32_t failed = launch(runtime, {}, {}, {}, passed, {}{})) return failed;", which,
-                          index(launch.blocks), launch.threads, number_, more));
+  body_.write(fmt::format("if (const int32_t failed = {}(runtime, {}, {}, {}, passed, {}{})) return failed;",
+                          launch.starts_early ? "launch_early" : "launch", which, index(launch.blocks), launch.threads, number_, more));
 }
 
 }  // namespace toroid::codegen

@@ -27,6 +27,14 @@ GraphsFrom graphs_from() {
   throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_GRAPHS is '{}'", from)).help("it may be never or first");
 }
 
+bool overlaps_kernels() {
+  const char* text = std::getenv("TOROID_CUDA_OVERLAP");
+  const std::string_view which = text == nullptr ? "" : text;
+  if (which.empty()) return true;
+  if (which == "never") return false;
+  throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_OVERLAP is '{}'", which)).help("it may be never");
+}
+
 // The elements of memory that an operand may touch, from the first to the last.
 struct Window {
   int64_t first = 0, count = 0;
@@ -51,6 +59,7 @@ struct CudaCallbacks::Entries {
     return guarded(runtime, 1, [&] { return host(runtime).launch(*launch), 0; });
   }
   static int32_t copy(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) {
+    host(runtime).is_behind_launch_ = false;
     return guarded(runtime, 1, [&] { return copy_within(host(runtime).stream_, to, from, static_cast<size_t>(bytes)), 0; });
   }
   static int32_t read(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) {
@@ -68,6 +77,7 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, const Toro
       order_(stream),
       caller_(stream.handle()),
       when_(graphs_from()),
+      overlaps_(overlaps_kernels() && may_overlap(kernels, device.compute_capability())),
       binaries_(images_for(kernels, device.compute_capability())),
       products_(stream),
       failure_(sizeof(Failure)) {
@@ -123,12 +133,17 @@ void CudaCallbacks::put_back(const std::vector<Memory>& copies, const ToroidVari
   order_.end(stream_.handle());
 }
 
+int32_t CudaCallbacks::start_steps(Entry* entry, const ToroidCall& call, Call& state) {
+  is_behind_launch_ = false;
+  return RuntimeCallbacks::run(entry, call, state);
+}
+
 // On the own stream, behind what the caller's stream has, and before what it gets.
 int32_t CudaCallbacks::start_one_by_one(Entry* entry, const ToroidCall& call, Call& state) {
   const bool is_own = caller_ == stream_.handle();
   order_.begin(stream_.handle());
   if (!is_own) order_.follow(stream_.handle(), caller_);
-  const int32_t failed = RuntimeCallbacks::run(entry, call, state);
+  const int32_t failed = start_steps(entry, call, state);
   order_.end(stream_.handle());
   if (!is_own) {
     order_.begin(caller_);
@@ -147,7 +162,7 @@ bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCa
     its->places.clear();  // until it is captured
     try {
       its->graph.capture(stream_, [&] {
-        if (RuntimeCallbacks::run(entry, call, state) != 0) throw Error(ErrorKind::Internal, "a step is not started");
+        if (start_steps(entry, call, state) != 0) throw Error(ErrorKind::Internal, "a step is not started");
       });
     } catch (const Error& error) {
       same.graphs.pop_front();
@@ -177,6 +192,7 @@ int32_t CudaCallbacks::wait() {
 // On the device, so what the host does beside its steps costs them nothing.
 void CudaCallbacks::begin_step(int32_t step) {
   end_steps();
+  is_behind_launch_ = false;
   variant_->obstacles.insert("its steps are timed");
   timed_steps_.emplace_back().step = step;
   timed_steps_.back().from.record(stream_.handle());
@@ -193,6 +209,7 @@ void CudaCallbacks::read_step_times() {
 }
 
 void* CudaCallbacks::allocate(int64_t bytes) {
+  is_behind_launch_ = false;
   variant_->obstacles.insert("it asks for memory while it runs");
   const auto size = static_cast<size_t>(bytes);
   const auto fits = [&](const Memory& block) { return block.size() >= size && block.size() <= 2 * size; };
@@ -211,6 +228,7 @@ void CudaCallbacks::release(void* data) {
 }
 
 void* CudaCallbacks::output(int32_t position, const int64_t* sizes) {
+  is_behind_launch_ = false;
   variant_->obstacles.insert("the sizes of an output are known late");
   const ToroidOutputInfo& info = call_state().variant.outputs[position];
   std::vector<int64_t> its(sizes, sizes + info.rank);
@@ -230,19 +248,29 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
   }
   int64_t blocks = launch.blocks;
   if (launch.resident > 0) blocks = std::min<int64_t>(blocks, multiprocessors_ / launch.resident * launch.resident);
-  const Result result = driver().launch(binaries_.function(launch.kernel, launch.shared_bytes), static_cast<unsigned>(blocks), 1, 1,
-                                        static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                                        stream_.handle(), launch.arguments, nullptr);
+  // What is behind anything else than a kernel waits for all of that.
+  const bool is_behind_launch = std::exchange(is_behind_launch_, true);
+  const bool starts_early = launch.starts_early != 0 && overlaps_ && is_behind_launch;
+  constexpr LaunchAttribute kEarly = {kProgrammaticStreamSerialization, 0, {1}};
+  const LaunchConfiguration how = {{static_cast<unsigned>(blocks), 1, 1},
+                                   {static_cast<unsigned>(launch.threads), 1, 1},
+                                   static_cast<unsigned>(launch.shared_bytes),
+                                   stream_.handle(),
+                                   &kEarly,
+                                   starts_early ? 1u : 0u};
+  const Result result = driver().launch(&how, binaries_.function(launch.kernel, launch.shared_bytes), launch.arguments, nullptr);
   if (result != 0) check(result, formatted("starting the kernel '{}'", launch.kernel).c_str());
 }
 
 void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {
+  is_behind_launch_ = false;
   variant_->obstacles.insert("it reads numbers from tensors");
   copy_out(stream_, to, from, static_cast<size_t>(bytes));
   stream_.synchronize();
 }
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
+  is_behind_launch_ = false;
   if (!multiply(call)) call_on_host(call);
 }
 

@@ -64,6 +64,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
  private:
   struct Entries;
   int32_t start(Entry* entry, const ToroidCall& call, Call& state);
+  int32_t start_steps(Entry* entry, const ToroidCall& call, Call& state);
   int32_t start_one_by_one(Entry* entry, const ToroidCall& call, Call& state);
   bool start_graph(CallsOfSizes& same, Entry* entry, const ToroidCall& call, Call& state);
   std::vector<Memory> copies_of_updated(const ToroidVariant& variant, const ToroidCall& call);
@@ -81,6 +82,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   StreamOrder order_;
   StreamHandle caller_;
   const GraphsFrom when_;
+  const bool overlaps_;  // do kernels wait for others that may not have ended?
   Binaries binaries_;
   Products products_;
   SharedBytes failure_;
@@ -103,6 +105,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   std::list<TimedStep> timed_steps_;  // of the last call of a profiled program
   bool is_in_step_ = false;
   std::set<std::string> on_host_;
+  bool is_behind_launch_ = false;  // was a kernel of the program the last that was started, in this call?
 };
 
 }  // namespace toroid::cuda

@@ -53,6 +53,16 @@ TEST(CudaImages, TheNearestArchitectureIsTaken) {
             "the program's kernels are for compute_70, compute_80, sm_80, sm_86, sm_90a, and the GPU is sm_61");
 }
 
+TEST(CudaImages, KernelsOverlapWhereAllWereCompiledForHopper) {
+  const char data[] = "";
+  const ToroidGpuBinary binaries[] = {{data, 0, 80, TOROID_GPU_PTX}, {data, 1, 80, TOROID_GPU_PTX}, {data, 1, 90, TOROID_GPU_EXACT}};
+  EXPECT_FALSE(may_overlap({binaries, 3, 0}, 90));
+  EXPECT_FALSE(may_overlap({binaries, 3, 0}, 80));
+  const ToroidGpuBinary all[] = {binaries[0], {data, 0, 90, TOROID_GPU_EXACT}, {data, 1, 90, TOROID_GPU_PTX}};
+  EXPECT_TRUE(may_overlap({all, 3, 0}, 90));
+  EXPECT_FALSE(may_overlap({all, 3, 0}, 100));
+}
+
 TEST(CudaProduct, AMatrixIsTakenByRowsOrByColumns) {
   const auto product = product_of({{8, 64}, {64, 1}}, {{64, 48}, {1, 64}}, {{8, 48}, {48, 1}});
   ASSERT_TRUE(product);

@@ -29,6 +29,18 @@ struct GraphUpdate {
   void *node, *from_node;
 };
 
+// Of a launch. An attribute's value has 64 bytes.
+struct alignas(8) LaunchAttribute {
+  int which, padding, value[16];
+};
+struct LaunchConfiguration {
+  unsigned blocks[3], threads[3], shared_bytes;
+  StreamHandle stream;
+  const LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+inline constexpr int kProgrammaticStreamSerialization = 6;
+
 // clang-format off
 #define TOROID_CUDA_DRIVER_FUNCTIONS(F)                                                                  \
   F(get_error_name, "cuGetErrorName", Result(Result, const char**))                                      \
@@ -70,7 +82,7 @@ struct GraphUpdate {
   F(module_load, "cuModuleLoadData", Result(ModuleHandle*, const void*))                                 \
   F(module_unload, "cuModuleUnload", Result(ModuleHandle))                                               \
   F(module_function, "cuModuleGetFunction", Result(FunctionHandle*, ModuleHandle, const char*))          \
-  F(launch, "cuLaunchKernel", Result(FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, void**)) \
+  F(launch, "cuLaunchKernelEx", Result(const LaunchConfiguration*, FunctionHandle, void**, void**))        \
   F(function_set, "cuFuncSetAttribute", Result(FunctionHandle, int, int))                                \
   F(encode_im2col, "cuTensorMapEncodeIm2col", Result(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, unsigned, unsigned, const unsigned*, int, int, int, int)) \
   F(encode_tiled, "cuTensorMapEncodeTiled", Result(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int)) \

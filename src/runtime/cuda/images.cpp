@@ -26,25 +26,38 @@ std::string name_of(const ToroidGpuBinary& binary) {
                    binary.kind == TOROID_GPU_EXACT ? "a" : "");
 }
 
-}  // namespace
+std::span<const ToroidGpuBinary> binaries_of(const ToroidGpuProgram& program) {
+  return {program.binaries, static_cast<size_t>(program.num_binaries)};
+}
 
-std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability) {
-  const std::span<const ToroidGpuBinary> all(program.binaries, static_cast<size_t>(program.num_binaries));
+// Of each unit the best one; null where none will do.
+std::vector<const ToroidGpuBinary*> best_binaries(const ToroidGpuProgram& program, int capability) {
   std::vector<const ToroidGpuBinary*> best;
-  for (const ToroidGpuBinary& each : all) {
+  for (const ToroidGpuBinary& each : binaries_of(program)) {
     const auto unit = static_cast<size_t>(each.unit);
     if (best.size() <= unit) best.resize(unit + 1);
     const int rank = rank_of(each, capability);
     if (rank > 0 && (best[unit] == nullptr || rank > rank_of(*best[unit], capability))) best[unit] = &each;
   }
+  return best;
+}
+
+}  // namespace
+
+bool may_overlap(const ToroidGpuProgram& program, int capability) {
+  const std::vector<const ToroidGpuBinary*> best = best_binaries(program, capability);
+  return std::all_of(best.begin(), best.end(), [](const ToroidGpuBinary* each) { return each != nullptr && each->capability >= 90; });
+}
+
+std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability) {
   std::vector<const void*> images;
-  for (const ToroidGpuBinary* each : best) {
+  for (const ToroidGpuBinary* each : best_binaries(program, capability)) {
     if (each != nullptr) {
       images.push_back(each->data);
       continue;
     }
     std::set<std::string> names;
-    for (const ToroidGpuBinary& other : all) names.insert(name_of(other));
+    for (const ToroidGpuBinary& other : binaries_of(program)) names.insert(name_of(other));
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     throw Error(ErrorKind::Environment, formatted("the program's kernels are for {}, and the GPU is sm_{}", list, capability))
