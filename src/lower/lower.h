@@ -25,10 +25,6 @@ struct LoweredGraph {
   std::vector<OutputBinding> outputs;  // one per graph output
 };
 
-// The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and
-// results of a subgraph are contiguous.
-// Needs a core-level program. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit floats), naming
-// the operation and its place in the model.
 // Which products of floats take weights of eight and four bits as they are: else these become floats once.
 enum class NarrowWeights : uint8_t {
   Kept,
@@ -43,6 +39,10 @@ struct LowerOptions {
   NarrowWeights narrow_weights = NarrowWeights::Kept;
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
 };
+// The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and
+// results of a subgraph are contiguous.
+// Needs a core-level program. Throws Error{Unsupported} for what loops cannot express (complex numbers, 8-bit floats), naming
+// the operation and its place in the model.
 std::vector<LoweredGraph> lower(const Program& program, const LowerOptions& options = {});
 
 }  // namespace toroid
