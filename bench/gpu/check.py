@@ -3,6 +3,8 @@
 
 usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
 
+--rows: names, or `further` for those of further_rows.py, which are else left out; `none`.
+
 TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them; their calls are CUDA graphs where they can
 be. Needs PyTorch with CUDA for the rows, whose programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before
 each call; its ratio is that of the best peer to toroid. torch.compile is in its default mode, and left out of a row (and with 0 of all)
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import further_rows
 import models
 import training
 
@@ -73,6 +76,7 @@ def rows(torch):
 
 
 def as_module(torch, function):
+    """A module of the function; of a model's results, which come in a class of their own, only the first."""
     class Wrapped(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -81,7 +85,7 @@ def as_module(torch, function):
 
         def forward(self, *inputs):
             result = function(*inputs)
-            return result if isinstance(result, torch.Tensor) else result[0]
+            return result if isinstance(result, torch.Tensor) or type(result) is tuple else result[0]
 
     return Wrapped().eval()
 
@@ -158,12 +162,17 @@ def results_of(options, row, where, out):
     return None
 
 
-def time_row(torch, options, name, make_module, make, scratch):
-    """All sides' times, and how far toroid's results are from eager ones: the norm of the difference over theirs."""
+def difference(got, expected):
+    """The norm of the difference over that of what is expected."""
+    return ((got.float().reshape(expected.shape) - expected.float()).norm() / expected.float().norm()).item()
+
+
+def time_row(torch, options, name, make_module, make, scratch, floor_ms=None, compared=lambda arguments, found: found):
+    """All sides' times, and how far toroid's results are from eager ones. `compared`: what of the results is, of a tuple."""
     from safetensors.torch import save_file
 
     path = lambda kind: os.path.join(scratch, f"{name}.{kind}")
-    row = {"row": name}
+    row = {"row": name} if floor_ms is None else {"row": name, "floor_ms": floor_ms}
     arguments = make()
     module = as_module(torch, make_module())
     save_file({f"in{i}": each.cpu().contiguous() for i, each in enumerate(arguments)}, path("in"))
@@ -171,7 +180,7 @@ def time_row(torch, options, name, make_module, make, scratch):
     with torch.no_grad():
         torch.export.save(torch.export.export(module, tuple(each.cpu() for each in arguments)), path("pt2"))
         module.cuda()
-        expected = module(*arguments).float()
+        expected = module(*arguments)
         peers = {"eager_ms": lambda: module(*arguments)}
         if options.inductor_seconds > 0:
             function = compiled(torch, row, torch.compile(module), arguments, options.inductor_seconds)
@@ -180,7 +189,9 @@ def time_row(torch, options, name, make_module, make, scratch):
             return row
     got = results_of(options, row, where, path("out"))
     if got is not None:
-        row["difference"] = ((got["out0"].float().reshape(expected.shape) - expected).norm() / expected.norm()).item()
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        found = tuple(got[f"out{i}"].reshape(each.shape) for i, each in enumerate(expected))
+        row["difference"] = max(map(difference, compared(arguments, found), compared(arguments, expected)))
     return row
 
 
@@ -218,13 +229,14 @@ def time_training(torch, options, name, make_module, make, scratch):
 
 def table(results):
     number = lambda row, key, form: format(row[key], form) if isinstance(row.get(key), (int, float)) else "-"
-    lines = [f"{'row':<26}{'eager ms':>9}{'inductor':>9}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
+    of_floor = lambda row: format(row["toroid_ms"] / row["floor_ms"], ".2f") if "floor_ms" in row else "-"
+    lines = [f"{'row':<26}{'floor ms':>9}{'of it':>6}{'eager ms':>9}{'inductor':>9}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
              f"{'inductor s':>11}{'warm s':>7}{'difference':>11}"]
     for row in results:
         if "ratio" not in row:
             lines.append(f"{row['row']:<26} {row.get('error')}")
             continue
-        lines.append(f"{row['row']:<26}{row['eager_ms']:>9.3f}{number(row, 'inductor_ms', '.3f'):>9}{row['toroid_ms']:>9.3f}"
+        lines.append(f"{row['row']:<26}{number(row, 'floor_ms', '.3f'):>9}{of_floor(row):>6}{row['eager_ms']:>9.3f}{number(row, 'inductor_ms', '.3f'):>9}{row['toroid_ms']:>9.3f}"
                      f"{row['ratio']:>7.2f}{number(row, 'one_by_one_ms', '.3f'):>8}{number(row, 'host_us', '.1f'):>8}"
                      f"{row['compile_s']:>10.1f}{number(row, 'inductor_compile_s', '.1f'):>11}{row['warm_s']:>7.1f}"
                      f"{row['difference']:>11.1e} {row.get('inductor', '')}")
@@ -262,12 +274,16 @@ def main():
         wanted = None if options.rows == "all" else options.rows.split(",")
         results = []
         cases = [(time_row, *each) for each in rows(torch)] + [(time_training, *each) for each in training.rows(torch)]
-        for measure, name, make_module, make in cases:
-            if wanted and name not in wanted:
-                continue
+        if wanted:
+            bandwidth = further_rows.copy_bytes_per_s(torch)
+            summary.append(f"a large copy moves {bandwidth / 1e12:.2f} TB/s")
+            further = [(time_row, name, lambda function=function: as_module(torch, function), *rest)
+                       for name, function, *rest in further_rows.rows(torch, bandwidth)]
+            cases = [each for each in cases + further if each[1] in wanted or ("further" in wanted and each in further)]
+        for measure, name, make_module, make, *rest in cases:
             torch.manual_seed(0)
             try:
-                results.append(measure(torch, options, name, make_module, make, scratch))
+                results.append(measure(torch, options, name, make_module, make, scratch, *rest))
             except Exception as error:  # one row must not end the others
                 results.append({"row": name, "error": str(error)[:200]})
             torch.cuda.empty_cache()
