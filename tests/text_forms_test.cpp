@@ -297,6 +297,13 @@ graph(x: bf16[2, 24, 16, 16], w: bf16[32, 24, 3, 3], v: bf16[32, 32, 3, 3]) {
   return z
 })";
 
+const char* const kTogether = R"(
+graph(x: f32[100, 64], rows: i64[20], y: f32[20, 64], p: f32[100, 64]) {
+  z: f32[100, 64] = aten::index_copy(x, 0, rows, y)
+  a: f32[100, 64] = aten::exp(p)
+  return z, a
+})";
+
 // Threads of kernels, tiles of products, and buffers that are on a GPU.
 TEST(TextForms, ProgramsForAGpuReadBack) {
   std::string all;
@@ -322,9 +329,27 @@ graph(x: bf16[2048, 2048], y: bf16[2048, 2048]) {
   return z
 })"));
   read_back(gpu_module_of(kConvolutions));
-  for (const char* each : {"threads 1 of 256 vector 1 items 0", " columns vector ", ": cuda input 0", " cluster 1 pingpong",
-                           "threads 1 of 256 vector 8 items 0\n    tile ", "tiles 128 by 64 stages 3 cluster 1\n    epilogue "}) {
+  read_back(gpu_module_of(kTogether));
+  for (const char* each : {"    scatter copy ", "      together {\n        launch 0: tasks ", "threads 1 of 256 vector 1 items 0",
+                           " columns vector ", ": cuda input 0", " cluster 1 pingpong", "threads 1 of 256 vector 8 items 0\n    tile ",
+                           "tiles 128 by 64 stages 3 cluster 1\n    epilogue "}) {
     EXPECT_NE(all.find(each), std::string::npos) << each;
+  }
+}
+
+TEST(TextForms, KernelsThatWaitForEachOtherAreNotStartedTogether) {
+  std::string changed = gpu_module_of(kTogether);
+  const std::string reads = "reads p\n", loads = "exp(p[";
+  for (const auto& [from, to] : {std::pair(reads, std::string("reads z\n")), std::pair(loads, std::string("exp(z["))}) {
+    const size_t at = changed.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " is not in\n" << changed;
+    changed.replace(at, from.size(), to);
+  }
+  try {
+    program::parse_module(changed);
+    ADD_FAILURE() << "was taken:\n" << changed;
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("a kernel reads 'z', which one that is started with it writes"), std::string::npos) << error.report();
   }
 }
 

@@ -78,6 +78,14 @@ graph(x: f32[100, 256], rows: i64[64], y: f32[64, 256]) {
   z: f32[100, 256] = aten::index_add(x, 0, rows, y)
   return z
 })"},
+    // Two of three kernels have one text.
+    {"kernels_started_together", R"(
+graph(x: f32[100, 64], rows: i64[20], y: f32[20, 64], p: bf16[50, 70], q: bf16[50, 70]) {
+  z: f32[100, 64] = aten::index_copy(x, 0, rows, y)
+  a: bf16[50, 70] = aten::relu(p)
+  b: bf16[50, 70] = aten::relu(q)
+  return z, a, b
+})"},
     {"linear_and_gelu", R"(
 graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
   y: bf16[512, 768] = aten::linear(x, w, b)

@@ -25,10 +25,7 @@ class Update {
   bool allows(const schedule::Step& step) {
     return match(
         step, [&](const Kernel& s) { return allows_kernel(s) && allows_kernels(s.finish); },
-        [&](const schedule::ScatterKernel& s) {
-          const bool reads = !old_loads({s.value}, {s.position}).empty();
-          return follows(reads || (is_old(s.base) && s.out != output_), s.out == output_);
-        },
+        [&](const schedule::ScatterKernel& s) { return follows(reads(s), writes(s)); },
         [&](const schedule::CallStep& s) {
           if (!s.gpu || !s.epilogue) return follows(step);
           const bool reads =
@@ -36,12 +33,13 @@ class Update {
           return !(reads && writes(*s.epilogue)) && follows(reads, false) && allows_kernel(*s.epilogue);
         },
         [&](const schedule::ParallelKernels& s) {
-          for (const Kernel& writer : s.kernels) {
-            if (!writes(writer)) continue;
-            const auto reads = [&](const Kernel& each) { return &each != &writer && !old_loads(each).empty(); };
-            if (std::any_of(s.kernels.begin(), s.kernels.end(), reads)) return false;
+          const auto reads = [&](const auto& each) { return match(each, [&](const auto& kernel) { return this->reads(kernel); }); };
+          const auto writes = [&](const auto& each) { return match(each, [&](const auto& kernel) { return this->writes(kernel); }); };
+          const auto writer = std::find_if(s.kernels.begin(), s.kernels.end(), writes);
+          for (auto each = s.kernels.begin(); writer != s.kernels.end() && each != s.kernels.end(); ++each) {
+            if (each != writer && reads(*each)) return false;
           }
-          return allows_kernels(s.kernels);
+          return std::all_of(s.kernels.begin(), s.kernels.end(), [&](const auto& each) { return allows(schedule::as_single_step(each)); });
         },
         [&](const auto&) { return follows(step); });
   }
@@ -95,6 +93,11 @@ class Update {
     const auto* store = std::get_if<schedule::Store>(&statement);
     return store != nullptr && store->buffer == output_;
   }
+  bool reads(const Kernel& kernel) const { return !old_loads(kernel).empty(); }
+  bool reads(const schedule::ScatterKernel& kernel) const {
+    return !old_loads({kernel.value}, {kernel.position}).empty() || (is_old(kernel.base) && kernel.out != output_);
+  }
+  bool writes(const schedule::ScatterKernel& kernel) const { return kernel.out == output_; }
   bool writes(const Kernel& kernel) const {
     return std::any_of(kernel.stages.begin(), kernel.stages.end(), [&](const schedule::Stage& stage) {
       return std::any_of(stage.statements.begin(), stage.statements.end(), [&](const auto& s) { return is_store(s); });

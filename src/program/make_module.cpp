@@ -63,7 +63,7 @@ schedule::Step kernel_of(const std::vector<schedule::ScheduledGraph>& graphs, co
         return s;
       },
       [&](const schedule::ChainStep& s) -> schedule::Step { return *s.calls[part].epilogue; },
-      [&](const schedule::ParallelKernels& s) -> schedule::Step { return s.kernels[part]; });
+      [&](const schedule::ParallelKernels& s) { return schedule::as_single_step(s.kernels[part]); });
 }
 
 FunctionBuilder::FunctionBuilder(ModuleBuilder& shared, size_t graph, std::vector<sym::Expr> known)

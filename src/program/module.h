@@ -79,9 +79,10 @@ struct Launch {
   size_t kernel;  // Module::kernels: no epilogue; a product in tiles with its own
   sym::Expr tasks, work_per_task;
   int64_t least_work;
-  schedule::Overlap overlap = {};  // on a GPU (overlaps.h)
+  schedule::Overlap overlap = {};  // on a GPU (overlaps.h); of launches together the first one has it
 };
-// Kernels that do not wait for each other, each by one thread.
+// Kernels that do not wait for each other: each by one thread, or of a GPU all as one launch, with the blocks of the first, then those of the
+// second.
 struct LaunchTogether {
   std::vector<Launch> kernels;
 };

@@ -1,5 +1,7 @@
 #include "program/overlaps.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "schedule/cuda/attention_kernel.h"
@@ -8,6 +10,7 @@ namespace toroid::program {
 
 const schedule::Overlap* overlap_of(const Instruction& instruction) {
   if (const auto* launch = std::get_if<Launch>(&instruction)) return &launch->overlap;
+  if (const auto* together = std::get_if<LaunchTogether>(&instruction)) return &together->kernels.at(0).overlap;
   if (const auto* call = std::get_if<LibraryCall>(&instruction)) return &call->overlap;
   return nullptr;
 }
@@ -19,6 +22,8 @@ bool can_overlap(const std::vector<schedule::ScheduledGraph>& graphs, const Modu
                  const Instruction& instruction) {
   if (const auto* launch = std::get_if<Launch>(&instruction))
     return schedule::can_overlap(loops, kernel_of(graphs, module.kernels[launch->kernel]));
+  if (const auto* together = std::get_if<LaunchTogether>(&instruction))
+    return std::any_of(together->kernels.begin(), together->kernels.end(), [](const Launch& each) { return sym::known_lt(0, each.tasks); });
   const auto* call = std::get_if<LibraryCall>(&instruction);
   return call != nullptr && call->kernel.ends_with(fmt::format("#{}", schedule::kSplitAttention)) &&
          schedule::can_overlap(call->inputs[1].sizes);

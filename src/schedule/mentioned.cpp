@@ -30,6 +30,13 @@ void add(Mentioned& list, const Kernel& kernel) {
   }
 }
 
+void add(Mentioned& list, const ScatterKernel& kernel) {
+  add(list, kernel.axes);
+  list.exprs.push_back(kernel.position);
+  if (kernel.split) list.exprs.push_back(kernel.split->index);
+  list.values.push_back(kernel.value);
+}
+
 }  // namespace
 
 Mentioned mentioned(const Step& step) {
@@ -42,12 +49,7 @@ Mentioned mentioned(const Step& step) {
         add(list, s.positions);
         list.values.push_back(s.value);
       },
-      [&](const ScatterKernel& s) {
-        add(list, s.axes);
-        list.exprs.push_back(s.position);
-        if (s.split) list.exprs.push_back(s.split->index);
-        list.values.push_back(s.value);
-      },
+      [&](const ScatterKernel& s) { add(list, s); },
       [&](const CallStep& s) {
         if (s.epilogue) add(list, *s.epilogue);
       },
@@ -58,7 +60,7 @@ Mentioned mentioned(const Step& step) {
         }
       },
       [&](const ParallelKernels& s) {
-        for (const Kernel& kernel : s.kernels) add(list, kernel);
+        for (const ParallelKernel& kernel : s.kernels) match(kernel, [&](const auto& each) { add(list, each); });
       });
   return list;
 }

@@ -186,6 +186,10 @@ bool append_as_epilogue(loop::LoopProgram& program, const Planner& planner, std:
 
 int64_t work_hint(const Kernel& kernel) { return sym::evaluate_hint(product_of_extents(kernel.outer) * product_of_extents(kernel.inner)); }
 
+Step as_single_step(const ParallelKernel& kernel) {
+  return match(kernel, [](const auto& s) -> Step { return s; });
+}
+
 const std::string& name_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::string& { return s.name; });
 }
@@ -219,7 +223,7 @@ std::vector<BufferId> reads_of(const Step& step) {
       },
       [](const ParallelKernels& s) {
         std::vector<BufferId> result;
-        for (const Kernel& kernel : s.kernels) append_new(result, kernel.reads);
+        for (const ParallelKernel& kernel : s.kernels) match(kernel, [&](const auto& each) { append_new(result, each.reads); });
         return result;
       });
 }
@@ -241,7 +245,7 @@ std::vector<BufferId> writes_of(const Step& step) {
       },
       [](const ParallelKernels& s) {
         std::vector<BufferId> result;
-        for (const Kernel& kernel : s.kernels) append_new(result, kernel.writes);
+        for (const ParallelKernel& kernel : s.kernels) append_new(result, writes_of(as_single_step(kernel)));
         return result;
       });
 }

@@ -217,14 +217,17 @@ struct ChainStep {
   std::string choice = {};  // as CallStep::choice, of the chain; its calls have none
 };
 
-// Kernels that do not wait for each other, started together; each is run by one thread.
+// Kernels that do not wait for each other, started together: each by one thread of a processor, or all as one launch of a GPU, by blocks of
+// their own.
+using ParallelKernel = std::variant<Kernel, ScatterKernel>;
 struct ParallelKernels {
   std::string name;
-  std::vector<Kernel> kernels;
+  std::vector<ParallelKernel> kernels;
   std::vector<ProvenanceId> provenance;
 };
 
 using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, ParallelKernels>;
+Step as_single_step(const ParallelKernel& kernel);
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
 std::vector<BufferId> reads_of(const CallStep& step);  // the operands first

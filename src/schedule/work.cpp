@@ -89,7 +89,7 @@ StepWork work_of(const loop::LoopProgram& program, const Step& step) {
   }
   if (const auto* group = std::get_if<ParallelKernels>(&step)) {
     sym::Expr bytes = 0;
-    for (const Kernel& kernel : group->kernels) bytes = bytes + bytes_of(program, kernel, std::nullopt);
+    for (const ParallelKernel& kernel : group->kernels) bytes = bytes + work_of(program, as_single_step(kernel)).bytes;
     return {bytes, 0};
   }
   sym::Expr bytes = 0;

@@ -326,6 +326,7 @@ std::string identifier(std::string_view text) {
                                                 "Flag",
                                                 "combine_row",
                                                 "combine_column",
+                                                "meeting_place",
                                                 "better",
                                                 "Best",
                                                 "Pack",

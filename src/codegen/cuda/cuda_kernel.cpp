@@ -30,12 +30,14 @@ class CudaPrinter : public ThreadPrinter {
  public:
   using ThreadPrinter::ThreadPrinter;
 
-  CudaKernel run(const schedule::Step& step) {
-    match(
-        step, [&](const schedule::Kernel& kernel) { nest(kernel); },
-        [](const auto& other) { TOROID_CHECK(false, "'{}' is no kernel", other.name); });
-    finish(schedule::provenance_of(step), fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, step).threads));
+  CudaKernel run(const schedule::Kernel& kernel) {
+    nest(kernel);
+    finish(kernel.provenance, fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, kernel).threads));
     return {.source = std::move(source_), .waits = waits_, .preludes = {.special = body_.is_special}};
+  }
+  ThreadText run_thread(const schedule::Kernel& kernel) {
+    nest(kernel);
+    return take_thread(waits_);
   }
 
  private:
@@ -428,7 +430,15 @@ CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& 
   if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name), overlap);
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step))
     return print_scatter(program, *scatter, graph, std::move(name), overlap);
-  return CudaPrinter(program, graph, std::move(name), overlap).run(step);
+  if (const auto* group = std::get_if<schedule::ParallelKernels>(&step))
+    return print_together(program, *group, graph, std::move(name), overlap);
+  const auto* kernel = std::get_if<schedule::Kernel>(&step);
+  TOROID_CHECK(kernel != nullptr, "'{}' is no kernel", schedule::name_of(step));
+  return CudaPrinter(program, graph, std::move(name), overlap).run(*kernel);
+}
+
+ThreadText print_nest_thread(const loop::LoopProgram& program, const schedule::Kernel& kernel, const Graph& graph) {
+  return CudaPrinter(program, graph, "").run_thread(kernel);
 }
 
 }  // namespace toroid::codegen::cuda

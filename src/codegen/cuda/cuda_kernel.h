@@ -28,8 +28,8 @@ struct CudaKernel {
   std::vector<schedule::TensorMap> tensor_maps = {};
 };
 
-// `step`: a Kernel, ScanKernel, ScatterKernel, or a CallStep with tiles, planned by schedule::cuda_planner(). A scatter's base must have been copied to its result
-// before. `overlap`: of its launch. Throws Error{Unsupported} for what a GPU does not compute.
+// `step`: a Kernel, ScanKernel, ScatterKernel, ParallelKernels, or a CallStep with tiles, planned by schedule::cuda_planner(). A scatter's
+// base must have been copied to its result before. `overlap`: of its launch. Throws Error{Unsupported} for what a GPU does not compute.
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
                         const schedule::Overlap& overlap = {});
 

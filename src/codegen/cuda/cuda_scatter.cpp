@@ -15,12 +15,18 @@ class ScatterPrinter : public ThreadPrinter {
   using ThreadPrinter::ThreadPrinter;
 
   CudaKernel run(const schedule::ScatterKernel& kernel) {
-    kernel.ordered ? by_destination(kernel) : one_by_one(kernel);
+    print(kernel);
     finish(kernel.provenance, fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, kernel).threads));
     return {.source = std::move(source_), .preludes = {.special = body_.is_special}};
   }
+  ThreadText run_thread(const schedule::ScatterKernel& kernel) {
+    print(kernel);
+    return take_thread(false);
+  }
 
  private:
+  void print(const schedule::ScatterKernel& kernel) { kernel.ordered ? by_destination(kernel) : one_by_one(kernel); }
+
   // Each thread goes through all elements that may be its own.
   void one_by_one(const schedule::ScatterKernel& kernel) {
     const schedule::ScatterThreads threads = schedule::scatter_threads(program_, kernel);
@@ -96,6 +102,14 @@ class ScatterPrinter : public ThreadPrinter {
 CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name,
                          const schedule::Overlap& overlap) {
   return ScatterPrinter(program, graph, std::move(name), overlap).run(kernel);
+}
+
+ThreadText print_scatter_thread(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph) {
+  return ScatterPrinter(program, graph, "").run_thread(kernel);
+}
+
+ThreadText print_scatter_thread(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph) {
+  return ScatterPrinter(program, graph, "").run_thread(kernel);
 }
 
 }  // namespace toroid::codegen::cuda

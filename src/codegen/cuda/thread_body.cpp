@@ -40,6 +40,14 @@ void ThreadBody::open(std::string_view head) {
   scopes_.emplace_back();
 }
 
+void ThreadBody::lines(std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    lines_ += std::string(2 * depth_, ' ') + std::string(text.substr(0, end)) + "\n";
+    text.remove_prefix(end + 1);
+  }
+}
+
 void ThreadBody::close(std::string_view tail) {
   scopes_.pop_back();
   --depth_;

@@ -20,6 +20,7 @@ class ThreadBody {
 
   // ---- lines and scopes
   void line(std::string_view text) { lines_ += std::string(2 * depth_, ' ') + std::string(text) + "\n"; }
+  void lines(std::string_view text);  // several, each with its end
   void open(std::string_view head);
   void close(std::string_view tail = "}");
   std::string take() { return std::move(lines_); }

@@ -132,6 +132,13 @@ void ThreadPrinter::decode(const std::vector<sym::Expr>& axes, const std::string
   }
 }
 
+ThreadText ThreadPrinter::take_thread(bool waits) {
+  source_.reports_errors = body_.reports_errors;
+  const std::string own = parameters();
+  source_.text = fmt::format("(const Coordinate blockIdx{}{}) {{\n{}}}\n", own.empty() ? "" : ", ", own, body_.take());
+  return {std::move(source_), waits, body_.is_special};
+}
+
 void ThreadPrinter::finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes) {
   source_.reports_errors = body_.reports_errors;
   print_header(provenance);

@@ -30,6 +30,17 @@ std::vector<std::string> overlap_text(const schedule::Overlap& overlap);
 inline constexpr size_t kStridesOfImage = 3;
 std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& shape);
 
+// What one thread of a kernel does, as a function without a name.
+struct ThreadText {
+  KernelSource source;  // its text is "(const Coordinate blockIdx, …) {" and so on
+  bool waits = false, is_special = false;
+};
+ThreadText print_nest_thread(const loop::LoopProgram& program, const schedule::Kernel& kernel, const Graph& graph);
+ThreadText print_scatter_thread(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph);
+// Kernels that are started together as one (cuda_together.cpp).
+CudaKernel print_together(const loop::LoopProgram& program, const schedule::ParallelKernels& group, const Graph& graph, std::string name,
+                          const schedule::Overlap& overlap);
+
 class ThreadPrinter : public KernelPrinter {
  public:
   ThreadPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, const schedule::Overlap& overlap = {})
@@ -40,6 +51,8 @@ class ThreadPrinter : public KernelPrinter {
   void begin(const Contents& contents, const std::vector<loop::BufferId>& reads, const std::vector<loop::BufferId>& writes);
   // Declares the axes of the element at `place` in row-major order.
   void decode(const std::vector<sym::Expr>& axes, const std::string& place);
+  // What the body has, to be a part of another kernel.
+  ThreadText take_thread(bool waits);
   // The kernel's text, of its body. `attributes`: how it is started.
   void finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes);
   std::string index(sym::Expr e) { return body_.index(e); }

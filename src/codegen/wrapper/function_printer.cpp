@@ -216,7 +216,8 @@ std::string FunctionPrinter::arguments(const KernelSource& source) const {
 
 bool FunctionPrinter::print_launch(const program::Launch& launch) {
   if (shared_.target != Target::Cpu) {
-    print_gpu_launch(launch);
+    const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
+    print_gpu_launch(program::kernel_of(shared_.graphs, definition), definition.graph, launch.tasks, launch.overlap);
     return false;
   }
   const KernelSource source = print_definition(launch.kernel, "kernel", shared_.module.assertions);
@@ -245,6 +246,12 @@ bool FunctionPrinter::print_launch(const program::Launch& launch) {
 }
 
 void FunctionPrinter::print_together(const program::LaunchTogether& together) {
+  if (shared_.target != Target::Cpu) {
+    const program::KernelDefinition& first = shared_.module.kernels[together.kernels[0].kernel];
+    sym::Expr blocks = 0;
+    for (const program::Launch& each : together.kernels) blocks = blocks + each.tasks;
+    return print_gpu_launch(program::step_of(shared_.graphs, first), first.graph, blocks, together.kernels[0].overlap);
+  }
   bool reports_errors = false;
   {
     auto loop =

@@ -46,23 +46,27 @@ std::string FunctionPrinter::tensor_maps(const std::vector<schedule::TensorMap>&
   return joined(list, "");
 }
 
-void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
-  const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
-  const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
+void FunctionPrinter::print_base_copy(const schedule::ScatterKernel& scatter) {
+  const loop::Buffer& out = buffer(scatter.out);
+  const std::string to = identifier(out.name), from = identifier(buffer(scatter.base).name);
+  body_.write(fmt::format("{}copy_bytes(runtime, {}, {}, {});",
+                          loop::updates(out, buffer(scatter.base)) ? fmt::format("if ({} != {}) ", to, from) : "", to, from,
+                          bytes_of(sym::product(out.sizes), out.dtype)));
+}
+
+void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap) {
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
-  const cuda::CudaKernel printed =
-      cuda::print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), launch.overlap);
+  const cuda::CudaKernel printed = cuda::print_kernel(loops_, kernel, graph_of(graph), shared_.kernels.fresh_name(base), overlap);
   const std::string& name = add_kernel(printed.source);
   shared_.kernel_preludes.try_emplace(name, printed.preludes);
   const bool emulated = shared_.target == Target::EmulatedCuda;
 
   auto block = body_.block("{");
-  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) {
-    const loop::Buffer& out = buffer(scatter->out);
-    const std::string to = identifier(out.name), from = identifier(buffer(scatter->base).name);
-    body_.write(fmt::format("{}copy_bytes(runtime, {}, {}, {});",
-                            loop::updates(out, buffer(scatter->base)) ? fmt::format("if ({} != {}) ", to, from) : "", to, from,
-                            bytes_of(sym::product(out.sizes), out.dtype)));
+  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) print_base_copy(*scatter);
+  if (const auto* group = std::get_if<schedule::ParallelKernels>(&kernel)) {
+    for (const schedule::ParallelKernel& each : group->kernels) {
+      if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&each)) print_base_copy(*scatter);
+    }
   }
   std::vector<std::string> passed;
   for (const KernelParameter& parameter : printed.source.parameters) {
@@ -76,8 +80,8 @@ void FunctionPrinter::print_gpu_launch(const program::Launch& launch) {
     passed.insert(passed.end(), {"(void*)&failure", "(void*)&step"});
   }
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
-  write_gpu_launch({name, types_of_arguments(loops_, printed), std::move(passed), printed.tensor_maps, launch.tasks, grid.threads,
-                    grid.shared_bytes, grid.resident, printed.waits, launch.overlap.starts_early});
+  write_gpu_launch({name, types_of_arguments(loops_, printed), std::move(passed), printed.tensor_maps, blocks, grid.threads,
+                    grid.shared_bytes, grid.resident, printed.waits, overlap.starts_early});
 }
 
 void FunctionPrinter::write_gpu_launch(GpuLaunch launch) {

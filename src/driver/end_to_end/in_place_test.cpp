@@ -94,6 +94,75 @@ TEST(InPlace, ACacheStaysWhereItIs) {
   }
 }
 
+// A step of decoding: what is rotated, and the rows of both caches, do not wait for each other.
+constexpr std::string_view kDecodeStep = R"(
+buffer 0 "keys": bf16[2, 64, 32] = external
+buffer 1 "values": bf16[2, 64, 32] = external
+graph(q: bf16[4, 1, 32], k: bf16[2, 1, 32], v: bf16[2, 1, 32], cos: bf16[64, 32], sin: bf16[64, 32], i: i64[1]) {
+  keys: bf16[2, 64, 32] = constant(0)
+  values: bf16[2, 64, 32] = constant(1)
+  c: bf16[1, 32] = aten::index_select(cos, 0, i)
+  s: bf16[1, 32] = aten::index_select(sin, 0, i)
+  kc: bf16[2, 1, 32] = aten::mul.Tensor(k, c)
+  kr: bf16[2, 1, 32] = aten::flip(k, [2])
+  ks: bf16[2, 1, 32] = aten::mul.Tensor(kr, s)
+  kn: bf16[2, 1, 32] = aten::add.Tensor(kc, ks)
+  qc: bf16[4, 1, 32] = aten::mul.Tensor(q, c)
+  qr: bf16[4, 1, 32] = aten::flip(q, [2])
+  qs: bf16[4, 1, 32] = aten::mul.Tensor(qr, s)
+  qn: bf16[4, 1, 32] = aten::add.Tensor(qc, qs)
+  n: bf16[2, 64, 32] = aten::index_copy(keys, 1, i, kn)
+  m: bf16[2, 64, 32] = aten::index_copy(values, 1, i, v)
+  q2: bf16[2, 2, 32] = aten::reshape(qn, [2, 2, 32])
+  t: bf16[2, 32, 64] = aten::transpose.int(n, 1, 2)
+  p: bf16[2, 2, 64] = aten::matmul(q2, t)
+  w: bf16[2, 2, 64] = aten::softmax.int(p, -1)
+  o: bf16[2, 2, 32] = aten::matmul(w, m)
+  return o, n -> buffer "keys", m -> buffer "values"
+})";
+// A step of training by SGD with momentum: the old weights are read before the updates, which do not wait for each other.
+constexpr std::string_view kTrainingStep = R"(
+buffer 0 "w": f32[48, 32] = external
+buffer 1 "mw": f32[48, 32] = external
+buffer 2 "b": f32[48] = external
+buffer 3 "mb": f32[48] = external
+buffer 4 "s": f32[32] = external
+graph(x: f32[64, 32], g: f32[64, 48]) {
+  w: f32[48, 32] = constant(0)
+  mw: f32[48, 32] = constant(1)
+  b: f32[48] = constant(2)
+  mb: f32[48] = constant(3)
+  s: f32[32] = constant(4)
+  y: f32[64, 48] = aten::linear(x, w)
+  gx: f32[64, 32] = aten::matmul(g, w)
+  gt: f32[48, 64] = aten::t(g)
+  gw: f32[48, 32] = aten::matmul(gt, x)
+  gb: f32[48] = aten::sum.dim_IntList(g, [0])
+  gs: f32[32] = aten::sum.dim_IntList(gx, [0])
+  mw1: f32[48, 32] = aten::mul.Scalar(mw, 0.9)
+  nmw: f32[48, 32] = aten::add.Tensor(mw1, gw)
+  dw: f32[48, 32] = aten::mul.Scalar(nmw, 0.01)
+  nw: f32[48, 32] = aten::sub.Tensor(w, dw)
+  mb1: f32[48] = aten::mul.Scalar(mb, 0.9)
+  nmb: f32[48] = aten::add.Tensor(mb1, gb)
+  db: f32[48] = aten::mul.Scalar(nmb, 0.01)
+  nb: f32[48] = aten::sub.Tensor(b, db)
+  ds: f32[32] = aten::mul.Scalar(gs, 0.01)
+  ns: f32[32] = aten::sub.Tensor(s, ds)
+  return y, nw -> buffer "w", nmw -> buffer "mw", nb -> buffer "b", nmb -> buffer "mb", ns -> buffer "s"
+})";
+
+TEST(InPlace, WhatIsStartedTogetherUpdatesBuffersWhereTheyAre) {
+  for (const std::string_view text : {kDecodeStep, kTrainingStep}) {
+    const CompiledModel model = compiled_with_buffers(text, codegen::Target::EmulatedCuda);
+    const Executable executable = model.load(1);
+    const ToroidVariant& variant = general_variant(executable.tables());
+    EXPECT_GT(variant.num_kernel_calls, variant.num_kernel_steps);
+    for (size_t i = 1; i < model.program->outputs.size(); ++i) EXPECT_GE(variant.outputs[i].in_place, 0) << i;
+    for (const bool holds : {false, true}) expect_states_as_evaluated(model, holds);
+  }
+}
+
 // Every byte of the cache but the row's is left alone: what is written there from outside stays.
 TEST(InPlace, OnlyTheRowIsWritten) {
   const CompiledModel model = compiled_with_buffers(kCache);

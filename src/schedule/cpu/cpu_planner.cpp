@@ -52,7 +52,9 @@ class CpuPlanner final : public Planner {
         if (auto* kernel = std::get_if<Kernel>(&step)) round_shared_products(program, *kernel);
         if (auto* call = std::get_if<CallStep>(&step); call != nullptr && call->epilogue) round_shared_products(program, *call->epilogue);
         if (auto* group = std::get_if<ParallelKernels>(&step)) {
-          for (Kernel& kernel : group->kernels) round_shared_products(program, kernel);
+          for (ParallelKernel& each : group->kernels) {
+            if (auto* kernel = std::get_if<Kernel>(&each)) round_shared_products(program, *kernel);
+          }
         }
       }
     }

@@ -150,7 +150,9 @@ void choose_forms(loop::LoopProgram& program, std::vector<Step>& steps, Forms fo
     }
     auto* group = std::get_if<ParallelKernels>(&step);
     if (group == nullptr) continue;
-    for (Kernel& kernel : group->kernels) choose_form_and_fetches(program, kernel, forms, false);
+    for (ParallelKernel& each : group->kernels) {
+      if (auto* kernel = std::get_if<Kernel>(&each)) choose_form_and_fetches(program, *kernel, forms, false);
+    }
   }
 }
 

@@ -130,6 +130,15 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         if (call.gpu->depth_warps > 0) return few_rows_grid(*product.shape, *call.gpu);
         return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu), call.gpu->cluster};
       },
+      [&](const ParallelKernels& group) {
+        CudaGrid all{0, 0};
+        for (const ParallelKernel& each : group.kernels) {
+          const CudaGrid grid = cuda_grid_of(program, as_single_step(each));
+          all.blocks = all.blocks + grid.blocks;
+          all.threads = std::max(all.threads, grid.threads);
+        }
+        return all;
+      },
       [](const auto& other) -> CudaGrid {
         TOROID_CHECK(false, "'{}' is no kernel", other.name);
         return {0, 0};

@@ -44,7 +44,8 @@ struct ScatterThreads {
 };
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
 
-// Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too.
+// Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too. Of kernels that are started together: the
+// blocks of the first, then those of the second, all with the threads of the largest.
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step);
 
 }  // namespace toroid::schedule

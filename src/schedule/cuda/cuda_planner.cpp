@@ -14,6 +14,7 @@
 #include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/filter_gradient_tiles.h"
+#include "schedule/cuda/group_launches.h"
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
@@ -251,6 +252,7 @@ class CudaPlanner final : public Planner {
         call->gpu = choose_tiles(*attempt.shape, work);
       }
     }
+    if (fuse) group_launches(program, schedule.steps);
     return {};
   }
 

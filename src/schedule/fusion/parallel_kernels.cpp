@@ -42,18 +42,6 @@ std::vector<size_t> waits_of(std::span<const Step> run) {
   return waits;
 }
 
-ParallelKernels group_of(std::vector<Step> steps) {
-  ParallelKernels group;
-  group.name = name_of(steps[0]);
-  for (Step& step : steps) {
-    auto& kernel = std::get<Kernel>(step);
-    add_provenance(group.provenance, kernel.provenance);
-    group.kernels.push_back(std::move(kernel));
-  }
-  group.name += std::string("_and_") + std::to_string(group.kernels.size() - 1) + "_more";
-  return group;
-}
-
 void append_run(std::vector<Step> run, std::vector<Step>& steps) {
   struct Wave {
     std::vector<size_t> kernels;  // of the run
@@ -75,7 +63,7 @@ void append_run(std::vector<Step> run, std::vector<Step>& steps) {
     std::vector<Step> kernels;
     for (size_t i : wave.kernels) kernels.push_back(std::move(run[i]));
     if (wave.is_group()) {
-      steps.push_back(group_of(std::move(kernels)));
+      steps.push_back(as_group(std::move(kernels)));
     } else {
       std::move(kernels.begin(), kernels.end(), std::back_inserter(steps));
     }
@@ -83,6 +71,20 @@ void append_run(std::vector<Step> run, std::vector<Step>& steps) {
 }
 
 }  // namespace
+
+ParallelKernels as_group(std::vector<Step> steps) {
+  ParallelKernels group;
+  group.name = name_of(steps[0]) + "_and_" + std::to_string(steps.size() - 1) + "_more";
+  for (Step& step : steps) {
+    add_provenance(group.provenance, provenance_of(step));
+    if (auto* scatter = std::get_if<ScatterKernel>(&step)) {
+      group.kernels.emplace_back(std::move(*scatter));
+    } else {
+      group.kernels.emplace_back(std::move(std::get<Kernel>(step)));
+    }
+  }
+  return group;
+}
 
 void launch_together(std::vector<Step>& steps) {
   std::vector<Step> result, run;

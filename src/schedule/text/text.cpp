@@ -64,7 +64,9 @@ class StepsWriter : loop::BlockText {
         },
         [&](const ParallelKernels& s) {
           open(head(prefix + "together", s.name, s.provenance));
-          for (const Kernel& each : s.kernels) kernel(each, "kernel");
+          for (const ParallelKernel& each : s.kernels)
+            match(
+                each, [&](const Kernel& k) { kernel(k, "kernel"); }, [&](const ScatterKernel& k) { scatter(k, "scatter"); });
           close();
         });
   }

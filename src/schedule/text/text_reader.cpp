@@ -346,7 +346,15 @@ class ScheduleReader : private loop::LoopTextReader {
     Head its = head();
     ParallelKernels made{std::move(its.name), {}, std::move(its.provenance)};
     cursor_.expect("{");
-    while (cursor_.accept_word("kernel")) made.kernels.push_back(kernel(0));
+    while (true) {
+      if (cursor_.accept_word("kernel")) {
+        made.kernels.emplace_back(kernel(0));
+      } else if (cursor_.accept_word("scatter")) {
+        made.kernels.emplace_back(scatter());
+      } else {
+        break;
+      }
+    }
     cursor_.expect("}");
     return made;
   }

@@ -1,6 +1,7 @@
 #include "schedule/text/verify.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "graph/shape_error.h"
@@ -357,7 +358,19 @@ void verify(const loop::LoopProgram& program, const Step& step, std::span<const 
       },
       [&](const ParallelKernels& s) {
         require(!s.kernels.empty(), "no kernels together");
-        for (const Kernel& kernel : s.kernels) verify(program, kernel);
+        std::unordered_map<BufferId, const ParallelKernel*> writers;
+        for (const ParallelKernel& each : s.kernels) {
+          verify(program, as_single_step(each), subgraphs);
+          for (BufferId id : writes_of(as_single_step(each)))
+            require(writers.emplace(id, &each).second, "'{}' is written twice", program.buffer(id).name);
+        }
+        for (const ParallelKernel& each : s.kernels) {
+          for (BufferId id : reads_of(as_single_step(each))) {
+            const auto writer = writers.find(id);
+            require(writer == writers.end() || writer->second == &each, "a kernel reads '{}', which one that is started with it writes",
+                    program.buffer(id).name);
+          }
+        }
       });
 }
 
