@@ -8,6 +8,7 @@
 #include "base/file/file.h"
 #include "command.h"
 #include "flags.h"
+#include "tune/measure/kernel_trial.h"
 #include "tune/measure/serve.h"
 #include "tune/tuner.h"
 
@@ -108,7 +109,7 @@ int cmd_tune(int argc, const char* const* argv) {
 int cmd_tuning_worker(int argc, const char* const* argv) {
   Flags flags("tuning-worker", "Runs kernels for the toroid process that started it, which talks to it over standard input.");
   if (const auto status = flags.read(argc, argv)) return *status;
-  return tune::serve_tuning(runtime_choices());
+  return tune::serve_tuning(tune::trials_of_kernels(runtime_choices()));
 }
 
 }  // namespace toroid::cli

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/registry/registry.h"
-#include "tune/measure/trial.h"
+#include "tune/measure/kernel_trial.h"
 
 namespace toroid::tune {
 namespace {
@@ -52,7 +52,7 @@ TEST(OneDnn, AgreesWithTheReference) {
     }
     ASSERT_NE(reference, "onednn") << text;
     for (const int threads : {1, 2, 3}) {
-      Trial trial(runtime_choices(), problem, reference, threads, 7);
+      KernelTrial trial(runtime_choices(), problem, reference, threads, 7);
       EXPECT_EQ(trial.check("onednn").fault, std::nullopt) << text << " with " << threads << " threads";
     }
   }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file/fd.h"
+#include "tune/measure/guarded_tensor.h"
 #include "tune/measure/message.h"
 #include "tune/measure/trial.h"
 
@@ -49,13 +50,12 @@ bool send_all(const Fd& channel, std::string_view bytes) {
   return true;
 }
 
-Answer answer_to(const Request& request, const ChoiceRegistry& registry, std::unique_ptr<Trial>& trial) {
+Answer answer_to(const Request& request, const TrialMaker& make, std::unique_ptr<Trial>& trial) {
   Answer answer{.number = request.number};
   try {
     if (request.action == Action::Prepare) {
       trial.reset();  // two problems at once may be more than there is memory for
-      trial = std::make_unique<Trial>(registry, parse_problem(request.problem), request.choice, static_cast<int>(request.threads),
-                                      request.seed);
+      trial = make(request);
     } else if (request.action != Action::Ping && !trial) {
       throw Error(ErrorKind::Internal, "no problem was prepared");
     } else if (request.action == Action::Check) {
@@ -75,7 +75,7 @@ Answer answer_to(const Request& request, const ChoiceRegistry& registry, std::un
 
 }  // namespace
 
-int serve_tuning(const ChoiceRegistry& registry) {
+int serve_tuning(const TrialMaker& make) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also ends a process that is stopped
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
@@ -92,7 +92,7 @@ int serve_tuning(const ChoiceRegistry& registry) {
     received.append(chunk, static_cast<size_t>(count));
     while (const std::optional<std::string> contents = take_frame(received)) {
       const std::optional<Request> request = request_of(*contents);
-      if (!request || !send_all(channel, frame_of(answer_to(*request, registry, trial)))) return 1;
+      if (!request || !send_all(channel, frame_of(answer_to(*request, make, trial)))) return 1;
     }
   }
 }

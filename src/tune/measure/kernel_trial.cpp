@@ -1,4 +1,4 @@
-#include "tune/measure/trial.h"
+#include "tune/measure/kernel_trial.h"
 
 #include <unistd.h>
 
@@ -26,7 +26,14 @@ void empty_caches() {
 
 }  // namespace
 
-Trial::Trial(const ChoiceRegistry& registry, Problem problem, std::string_view reference, int threads, uint64_t seed)
+TrialMaker trials_of_kernels(const ChoiceRegistry& registry) {
+  return [&registry](const Request& request) -> std::unique_ptr<Trial> {
+    return std::make_unique<KernelTrial>(registry, parse_problem(request.problem), request.choice, static_cast<int>(request.threads),
+                                         request.seed);
+  };
+}
+
+KernelTrial::KernelTrial(const ChoiceRegistry& registry, Problem problem, std::string_view reference, int threads, uint64_t seed)
     : registry_(registry), problem_(std::move(problem)), depth_(registry.depth(problem_)), pool_(threads), seed_(seed) {
   if (problem_.stages.empty()) add_part(problem_, nullptr);
   for (const Problem& stage : problem_.stages) add_part(stage, outputs_.empty() ? nullptr : &outputs_.back());
@@ -34,7 +41,7 @@ Trial::Trial(const ChoiceRegistry& registry, Problem problem, std::string_view r
   for (const GuardedTensor& output : results()) expected_.emplace_back(output.bytes().begin(), output.bytes().end());
 }
 
-void Trial::add_part(const Problem& call, const GuardedTensor* image) {
+void KernelTrial::add_part(const Problem& call, const GuardedTensor* image) {
   Part& part = parts_.emplace_back();
   for (const OperandMeta& meta : call.inputs) {
     if (image != nullptr && part.inputs.empty()) {
@@ -55,11 +62,11 @@ void Trial::add_part(const Problem& call, const GuardedTensor* image) {
   part.outputs[0].data = nullptr;  // as in a program: a kernel that writes it all the same is found out
 }
 
-KernelCall Trial::call_of(const Problem& call, const Part& part) {
+KernelCall KernelTrial::call_of(const Problem& call, const Part& part) {
   return {pool_, part.inputs, part.outputs, call.integers, call.numbers, part.epilogue ? &*part.epilogue : nullptr, &prepared_};
 }
 
-void Trial::run(std::string_view choice) {
+void KernelTrial::run(std::string_view choice) {
   const auto run = [&](const KernelCall& call) {
     std::unique_ptr<const KernelPlan>& plan = plans_[std::string(choice)];
     if (plan == nullptr) plan = registry_.plan(problem_.family, choice, call);
@@ -72,11 +79,11 @@ void Trial::run(std::string_view choice) {
 }
 
 // What passes between stages need not be there afterwards.
-std::vector<std::reference_wrapper<const GuardedTensor>> Trial::results() const {
+std::vector<std::reference_wrapper<const GuardedTensor>> KernelTrial::results() const {
   return {outputs_.end() - static_cast<ptrdiff_t>(parts_.back().outputs.size()), outputs_.end()};
 }
 
-std::optional<std::string> Trial::fault_of_results() const {
+std::optional<std::string> KernelTrial::fault_of_results() const {
   for (const GuardedTensor& output : outputs_) {
     if (std::optional<std::string> trespass = output.trespass()) return trespass;
   }
@@ -89,7 +96,7 @@ std::optional<std::string> Trial::fault_of_results() const {
   return std::nullopt;
 }
 
-Trial::Check Trial::check(std::string_view choice) {
+Trial::Check KernelTrial::check(std::string_view choice) {
   // NaN in every float: what is not written is seen.
   for (const GuardedTensor& output : outputs_) std::fill(output.bytes().begin(), output.bytes().end(), std::byte{0xff});
   run(choice);
@@ -100,7 +107,7 @@ Trial::Check Trial::check(std::string_view choice) {
   return {.fault = fault_of_results(), .seconds = seconds};
 }
 
-double Trial::time_s(std::string_view choice, uint64_t repetitions, bool cold) {
+double KernelTrial::time_s(std::string_view choice, uint64_t repetitions, bool cold) {
   constexpr uint64_t kParts = 8;
   const uint64_t runs_in_part = cold ? 1 : std::max<uint64_t>(repetitions / kParts, 1);
   double quickest_s = std::numeric_limits<double>::infinity();

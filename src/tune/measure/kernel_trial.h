@@ -1,0 +1,59 @@
+// Choices that are kernels of the runtime.
+//
+// Inputs are random and may only be read; all tensors lie between guard pages (guarded_tensor.h). Of a chain, what passes from one stage to the
+// next is such a tensor too.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/kernels/registry/registry.h"
+#include "tune/measure/guarded_tensor.h"
+#include "tune/measure/trial.h"
+
+namespace toroid::tune {
+
+// Of the kernels of a registry, which lives as long.
+TrialMaker trials_of_kernels(const ChoiceRegistry& registry);
+
+class KernelTrial final : public Trial {
+ public:
+  KernelTrial(const ChoiceRegistry& registry, Problem problem, std::string_view reference, int threads, uint64_t seed);
+
+  Check check(std::string_view choice) override;
+  // The runs, after one that is not counted, are timed in up to eight parts, of which the quickest tells: others were interrupted. With `cold` each
+  // run is a part.
+  double time_s(std::string_view choice, uint64_t repetitions, bool cold) override;
+
+ private:
+  // A call, the problem's or one of its stages.
+  struct Part {
+    std::vector<ToroidOperand> inputs, outputs;
+    std::optional<ToroidEpilogue> epilogue = {};  // stores what it gets: a kernel pays for giving its result away
+  };
+  // `image`: the first input, which the stage before makes; null: it is made like the others.
+  void add_part(const Problem& call, const GuardedTensor* image);
+  KernelCall call_of(const Problem& call, const Part& part);
+  void run(std::string_view choice);
+  std::vector<std::reference_wrapper<const GuardedTensor>> results() const;
+  std::optional<std::string> fault_of_results() const;
+
+  const ChoiceRegistry& registry_;
+  Problem problem_;
+  int64_t depth_;
+  RuntimePool pool_;
+  uint64_t seed_;
+  std::deque<GuardedTensor> inputs_, outputs_;    // outputs of all stages, one each
+  std::deque<Part> parts_;                        // the problem, or its stages
+  std::vector<std::vector<std::byte>> expected_;  // of the last part
+  std::map<std::string, std::unique_ptr<const KernelPlan>> plans_;
+  PreparedConstants prepared_;  // as in a program that runs for long: what is made of constants is made in the first run
+};
+
+}  // namespace toroid::tune
