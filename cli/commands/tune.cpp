@@ -9,6 +9,7 @@
 #include "command.h"
 #include "flags.h"
 #include "tune/measure/kernel_trial.h"
+#include "tune/measure/program_trial.h"
 #include "tune/measure/serve.h"
 #include "tune/tuner.h"
 
@@ -31,7 +32,8 @@ struct WithDefault {
 };
 
 std::optional<WithDefault> compare_default(const tune::Decision& decision, int threads) {
-  const std::optional<std::string> taken = runtime_choices().cheapest_choice(decision.problem, model_of_this_machine(threads));
+  const std::optional<std::string> taken =
+      runtime_choices().cheapest_choice(parse_problem(decision.problem), model_of_this_machine(threads));
   const tune::Outcome *of_taken = nullptr, *quickest = nullptr;
   for (const tune::Outcome& outcome : decision.outcomes) {
     if (outcome.standing != tune::Standing::Timed) continue;
@@ -39,7 +41,7 @@ std::optional<WithDefault> compare_default(const tune::Decision& decision, int t
     if (outcome.choice == taken) of_taken = &outcome;
   }
   if (decision.source == tune::Source::OnlyOne || quickest == nullptr || of_taken == nullptr) return std::nullopt;
-  return WithDefault{to_string(decision.problem), *taken, quickest->choice, of_taken->fastest_s / quickest->fastest_s};
+  return WithDefault{decision.problem, *taken, quickest->choice, of_taken->fastest_s / quickest->fastest_s};
 }
 
 void print_comparisons(std::vector<WithDefault> all, size_t problems) {
@@ -107,9 +109,15 @@ int cmd_tune(int argc, const char* const* argv) {
 }
 
 int cmd_tuning_worker(int argc, const char* const* argv) {
-  Flags flags("tuning-worker", "Runs kernels for the toroid process that started it, which talks to it over standard input.");
+  int gpu = 0;
+  Flags flags("tuning-worker", "Runs kernels and programs for the toroid process that started it, which talks to it over standard input.");
+  flags.add_option("--gpu", gpu, "the number of the GPU that programs run on").between(0, 1023).shows_default();
   if (const auto status = flags.read(argc, argv)) return *status;
-  return tune::serve_tuning(tune::trials_of_kernels(runtime_choices()));
+  const tune::TrialMaker kernels = tune::trials_of_kernels(runtime_choices());
+  return tune::serve_tuning([&](const tune::Request& request) {
+    const std::optional<tune::ProgramsToTry> programs = tune::parse_programs(request.problem);
+    return programs ? tune::make_program_trial(*programs, request, gpu) : kernels(request);
+  });
 }
 
 }  // namespace toroid::cli

@@ -22,7 +22,7 @@ enum class Source {
 std::string_view to_string(Source source);  // "lock", "only one", …
 
 struct Decision {
-  Problem problem;
+  std::string problem;  // as of Question
   std::string choice;
   std::string hash;
   Source source = Source::Estimate;
@@ -44,9 +44,9 @@ void sort_by_standing(std::vector<Outcome>& outcomes);
 
 // Was its result right?
 bool is_usable(const Outcome& outcome);
-// The quickest of those that are usable; where it is so by little, an implementation that needs no memory for its whole result (Choice::then_epilogue).
-// `outcomes`: sorted by standing. Null: there is none.
-const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices);
+// The quickest of those that are usable; where it is so by little, the reference (`least_gain`: Question), or an implementation that needs no memory for
+// its whole result (Choice::then_epilogue). `outcomes`: sorted by standing. Null: there is none.
+const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices, double least_gain = 1);
 
 // For people:
 //
@@ -58,7 +58,8 @@ std::string table_text(const Decision& decision);
 
 // What measuring changed, for people: how many problems got another choice than the one with the best estimate, which mode default takes, and what each
 // of them gained. A line, and one more for each change.
-std::string changes_text(const std::vector<Decision>& decisions);
+// `late`: of them those that there was no time to measure.
+std::string changes_text(const std::vector<Decision>& decisions, uint64_t late = 0);
 
 // All of them with every fact, as one JSON document: {"format": 1, "machine": …, "problems": [{"problem": …, "choices": [{"name":
 // …}]}]}. Times in seconds.

@@ -9,10 +9,8 @@ namespace toroid::tune {
 namespace {
 
 Decision example() {
-  Decision decision{.problem = parse_problem("matmul.f32(f32[1, 8], f32[8, 4]) -> f32[1, 4]"),
-                    .choice = "few",
-                    .hash = "12ab",
-                    .source = Source::Measured};
+  Decision decision{
+      .problem = "matmul.f32(f32[1, 8], f32[8, 4]) -> f32[1, 4]", .choice = "few", .hash = "12ab", .source = Source::Measured};
   decision.outcomes = {
       {.choice = "packed",
        .hash = "34cd",
@@ -91,6 +89,20 @@ TEST(Identity, NamesTheProcessor) {
             "AMD EPYC, family 25, model 17, stepping 1");
   EXPECT_EQ(processor_in("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"), "implementer 0x41, part 0xd40");
   EXPECT_EQ(processor_in(""), "unknown processor");
+}
+
+TEST(Decision, TheReferenceStaysWhereLittleIsGained) {
+  const std::vector<Choice> choices = {
+      {.name = "closed", .description = "", .gate = "no"}, {.name = "plain", .description = ""}, {.name = "other", .description = ""}};
+  auto best = [&](double plain_s, double other_s, double least_gain) {
+    std::vector<Outcome> outcomes = {{.choice = "plain", .standing = Standing::Timed, .median_s = plain_s},
+                                     {.choice = "other", .standing = Standing::Timed, .median_s = other_s}};
+    sort_by_standing(outcomes);
+    return best_of(outcomes, choices, least_gain)->choice;
+  };
+  EXPECT_EQ(best(1.00, 0.99, 1.02), "plain");
+  EXPECT_EQ(best(1.00, 0.97, 1.02), "other");
+  EXPECT_EQ(best(1.00, 0.99, 1), "other");
 }
 
 TEST(Decision, AnEpilogueStaysWhereItIsWhenLittleIsGained) {

@@ -22,7 +22,7 @@ std::string problem_json(const Decision& decision) {
   std::string choices;
   for (const Outcome& outcome : decision.outcomes) choices += (choices.empty() ? "\n   " : ",\n   ") + choice_json(outcome);
   return fmt::format(R"({{"problem": {}, "choice": {}, "hash": {}, "source": {}, "tuning_s": {}, "choices": [{}]}})",
-                     json_string(to_string(decision.problem)), json_string(decision.choice), json_string(decision.hash),
+                     json_string(decision.problem), json_string(decision.choice), json_string(decision.hash),
                      json_string(to_string(decision.source)), decision.tuning_s, choices);
 }
 

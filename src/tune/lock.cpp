@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "runtime/kernels/registry/problem.h"
 
 namespace toroid::tune {
 namespace {
 
-constexpr std::string_view kHeader = "toroid choices 1";
+constexpr std::string_view kHeader = "toroid choices 1", kGpuSteps = "gpu.";
 
 // Takes what lies before the last `separator` off the end of `text`; empty when there is none.
 std::string_view take_last(std::string_view& text, std::string_view separator) {
@@ -46,7 +47,8 @@ ChoiceLock ChoiceLock::parse(std::string_view text, std::string name) {
     const std::string choice(take_last(line, " = "));
     if (hash.empty() || choice.empty())
       throw Error(ErrorKind::InvalidInput, "a line is 'PROBLEM = CHOICE HASH'").help("write the file anew");
-    const std::string problem = to_string(parse_problem(line));
+    // Of a step of a GPU's program the text is a name and no more.
+    const std::string problem = line.starts_with(kGpuSteps) ? std::string(line) : to_string(parse_problem(line));
     if (!lock.choices_.emplace(problem, LockedChoice{choice, hash}).second) {
       throw Error(ErrorKind::InvalidInput, "the problem has a choice already: " + problem).help("remove one of the lines");
     }
@@ -54,10 +56,10 @@ ChoiceLock ChoiceLock::parse(std::string_view text, std::string name) {
   return lock;
 }
 
-const LockedChoice& ChoiceLock::at(const Problem& problem) const {
-  const auto found = choices_.find(to_string(problem));
+const LockedChoice& ChoiceLock::at(const std::string& problem) const {
+  const auto found = choices_.find(problem);
   if (found != choices_.end()) return found->second;
-  throw Error(ErrorKind::InvalidInput, fmt::format("{} has no choice for {}", name_, to_string(problem)))
+  throw Error(ErrorKind::InvalidInput, fmt::format("{} has no choice for {}", name_, problem))
       .help("write the lock anew for this model, or compile without it");
 }
 

@@ -3,7 +3,7 @@
 //   toroid choices 1
 //   matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000] = few-rows-by-rows 3f0a91c24be01d77
 //
-// A line a problem: its text, the choice's name and its hash, by which a kernel is recognised that has changed since. Lines that
+// A line a problem: its text (of a step of a GPU's program it begins with "gpu."), the choice's name and its hash, by which a kernel is recognised that has changed since. Lines that
 // are empty or begin with '#' mean nothing.
 #pragma once
 
@@ -11,8 +11,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-
-#include "runtime/kernels/registry/problem.h"
 
 namespace toroid::tune {
 
@@ -28,9 +26,9 @@ class ChoiceLock {
   static ChoiceLock read(const std::filesystem::path& file);
   static ChoiceLock parse(std::string_view text, std::string name);
 
-  void set(const Problem& problem, LockedChoice choice) { choices_[to_string(problem)] = std::move(choice); }
+  void set(const std::string& problem, LockedChoice choice) { choices_[problem] = std::move(choice); }
   // Throws Error{InvalidInput} that names the problem when the lock does not have it.
-  const LockedChoice& at(const Problem& problem) const;
+  const LockedChoice& at(const std::string& problem) const;
   size_t size() const { return choices_.size(); }
   const std::string& name() const { return name_; }
   // Sorted by problem, so that two locks can be compared line by line.

@@ -18,9 +18,10 @@ std::optional<std::string> Quarantine::reason(const std::string& family, const s
   return known_[key.hex] = cache_.get(key, Tier::Local);
 }
 
-void Quarantine::add(const Problem& problem, const std::string& choice, const std::string& hash, const std::string& fault) {
-  const CacheKey key = key_of(problem.family, choice, hash);
-  const std::string text = fmt::format("{}, for {}", fault, to_string(problem));
+void Quarantine::add(const std::string& problem, const std::string& family, const std::string& choice, const std::string& hash,
+                     const std::string& fault) {
+  const CacheKey key = key_of(family, choice, hash);
+  const std::string text = fmt::format("{}, for {}", fault, problem);
   known_[key.hex] = text;
   cache_.store().put(key, text);
 }

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "cache/cache.h"
-#include "runtime/kernels/registry/registry.h"
 #include "tune/identity.h"
 
 namespace toroid::tune {
@@ -21,7 +20,8 @@ class Quarantine {
 
   // What it did, with the problem: "was killed by signal 11 … for matmul.f32(…)"; nullopt when nothing is known against it.
   std::optional<std::string> reason(const std::string& family, const std::string& choice, const std::string& hash);
-  void add(const Problem& problem, const std::string& choice, const std::string& hash, const std::string& fault);
+  void add(const std::string& problem, const std::string& family, const std::string& choice, const std::string& hash,
+           const std::string& fault);
 
  private:
   CacheKey key_of(const std::string& family, const std::string& choice, const std::string& hash) const;

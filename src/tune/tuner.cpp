@@ -1,5 +1,10 @@
 #include "tune/tuner.h"
 
+#include <atomic>
+#include <future>
+#include <limits>
+#include <set>
+
 #include <fmt/format.h>
 
 #include "base/clock.h"
@@ -16,17 +21,9 @@ constexpr auto kPatienceForOthers = std::chrono::seconds(30);  // who tune the s
 bool may_compete(const Outcome& outcome) { return outcome.standing == Standing::NotTried; }
 
 // A worker for which there is no memory would be ended by the machine, and a kernel would get the blame.
-double needed_bytes(const Problem& problem) {
-  double needed = 0;
-  for (const OperandMeta& meta : problem.inputs) needed += static_cast<double>(meta.extent_bytes());
-  for (const OperandMeta& meta : problem.outputs) needed += 2 * static_cast<double>(meta.extent_bytes());  // and the reference's
-  for (const Problem& stage : problem.stages) needed += needed_bytes(stage);
-  return needed;
-}
-bool fits_memory(const Problem& problem) {
-  const double needed = needed_bytes(problem);
+bool fits_memory(const Question& question) {
   constexpr double kUsable = 0.5;
-  return needed <= kUsable * static_cast<double>(total_memory_bytes());
+  return question.needed_bytes <= kUsable * static_cast<double>(total_memory_bytes());
 }
 
 Outcome* find(std::vector<Outcome>& outcomes, const std::string& name) {
@@ -34,16 +31,16 @@ Outcome* find(std::vector<Outcome>& outcomes, const std::string& name) {
   return found == outcomes.end() ? nullptr : &*found;
 }
 
-Error nothing_usable(const Problem& problem, const std::vector<Outcome>& outcomes) {
-  Error error(ErrorKind::Unsupported, fmt::format("no implementation of {} can be used", to_string(problem)));
+Error nothing_usable(const Question& question, const std::vector<Outcome>& outcomes) {
+  Error error(ErrorKind::Unsupported, fmt::format("no implementation of {} can be used", question.problem));
   for (const Outcome& outcome : outcomes) {
     error.at(fmt::format("{}: {}: {}", outcome.choice, to_string(outcome.standing), outcome.reason));
   }
   return error.help("choices in quarantine are tried again after 'toroid cache clear'; otherwise please report it");
 }
 
-Decision decision_of(const Problem& problem, std::vector<Outcome> outcomes, Source source, const Outcome& chosen) {
-  Decision decision{.problem = problem, .choice = chosen.choice, .hash = chosen.hash, .source = source};
+Decision decision_of(const Question& question, std::vector<Outcome> outcomes, Source source, Outcome chosen) {
+  Decision decision{.problem = question.problem, .choice = std::move(chosen.choice), .hash = std::move(chosen.hash), .source = source};
   sort_by_standing(outcomes);
   decision.outcomes = std::move(outcomes);
   return decision;
@@ -58,70 +55,153 @@ Tuner::Tuner(const ChoiceRegistry& registry, Cache& cache, TunerOptions options)
       machine_(model_of_this_machine(options_.measure.threads)),
       quarantine_(cache, options_.identity) {
   TOROID_CHECK(options_.mode == Mode::Default || !options_.worker.argv.empty(), "nothing can be measured without a worker's command");
-  if (!options_.worker.argv.empty()) worker_.emplace(options_.worker);
+  if (!options_.worker.argv.empty()) workers_.push_back(std::make_unique<Worker>(options_.worker));
+  for (const WorkerOptions& other : options_.others) workers_.push_back(std::make_unique<Worker>(other));
 }
 
 const Decision& Tuner::choose(const Problem& problem) {
-  const std::lock_guard deciding(deciding_);
-  const Decision*& decision = by_problem_[to_string(problem)];
-  if (decision == nullptr) decision = &decisions_.emplace_back(decide(problem));
-  return *decision;
+  {
+    const std::lock_guard deciding(deciding_);
+    if (const auto known = by_problem_.find(to_string(problem)); known != by_problem_.end()) return *known->second;
+  }
+  const Question question = [&] {
+    const ErrorContext context("choosing an implementation of {}", problem.family);
+    return question_of(registry_, problem, machine_);
+  }();
+  return choose(question);
 }
 
-Decision Tuner::decide(const Problem& problem) {
-  const ErrorContext context("choosing an implementation of {}", problem.family);
-  const std::vector<Choice> choices = registry_.list_choices(problem, machine_);
-  if (options_.lock) return locked(problem, choices);
+const Decision& Tuner::choose(const Question& question) { return *choose_all({question}, std::numeric_limits<double>::infinity())[0]; }
 
-  std::vector<Outcome> outcomes = entrants(problem, choices);
-  const auto open = std::count_if(outcomes.begin(), outcomes.end(), may_compete);
-  if (open == 0) throw nothing_usable(problem, outcomes);
+std::vector<const Decision*> Tuner::choose_all(const std::vector<Question>& questions, double limit_s,
+                                               const std::function<void(const std::vector<size_t>&)>& begin) {
+  const std::lock_guard deciding(deciding_);
+  const Stopwatch watch;
+  std::deque<Asked> all;
+  std::vector<Asked*> unknown;
+  std::vector<size_t> positions;
+  std::set<std::string> asked_for;
+  for (const Question& question : questions) {
+    if (by_problem_.contains(question.problem) || !asked_for.insert(question.problem).second) continue;
+    Asked& asked = all.emplace_back(ask(question));
+    if (asked.decision) continue;
+    unknown.push_back(&asked);
+    positions.push_back(static_cast<size_t>(&question - questions.data()));
+  }
+  if (begin && !positions.empty()) begin(positions);
+  std::atomic<size_t> next = 0;
+  const auto work = [&](size_t worker) {
+    for (size_t i = next++; i < unknown.size(); i = next++) {
+      if (watch.seconds() < limit_s)
+        decide_by_measuring(*unknown[i], worker);
+      else
+        decide_by_estimate(*unknown[i]);
+    }
+  };
+  const size_t others = std::min(workers_.size(), unknown.size());
+  std::vector<std::future<void>> threads;  // waited for by their destructors where one throws
+  for (size_t worker = 1; worker < others; ++worker) threads.push_back(std::async(std::launch::async, work, worker));
+  try {
+    work(0);
+    for (std::future<void>& each : threads) each.get();
+  } catch (...) {
+    next = unknown.size();  // the others begin no more
+    throw;
+  }
+
+  for (Asked& asked : all) by_problem_[asked.question.problem] = &decisions_.emplace_back(std::move(*asked.decision));
+  std::vector<const Decision*> result;
+  for (const Question& question : questions) result.push_back(by_problem_.at(question.problem));
+  return result;
+}
+
+Tuner::Asked Tuner::ask(const Question& question) {
+  const ErrorContext context("choosing an implementation of {}", question.family);
+  Asked asked{.question = question};
+  if (options_.lock) {
+    asked.decision = locked(question);
+    return asked;
+  }
+  asked.outcomes = entrants(question);
+  const auto open = std::count_if(asked.outcomes.begin(), asked.outcomes.end(), may_compete);
+  if (open == 0) throw nothing_usable(question, asked.outcomes);
   // In the order of the table: a copy, since sorting comes with the decision.
-  std::vector<Outcome> ranked = outcomes;
+  std::vector<Outcome> ranked = asked.outcomes;
   sort_by_standing(ranked);
   if (open == 1) {
     ++counters_.only_one;
-    return decision_of(problem, outcomes, Source::OnlyOne, ranked.front());
+    asked.decision = decision_of(question, asked.outcomes, Source::OnlyOne, ranked.front());
+    return asked;
   }
+  if (fits_memory(question)) asked.names = worth_measuring(ranked, question.choices);
+  find_remembered(asked);
+  if (!asked.decision && asked.names.empty()) decide_by_estimate(asked);
+  return asked;
+}
 
-  const std::vector<std::string> names = fits_memory(problem) ? worth_measuring(ranked, choices) : std::vector<std::string>{};
-  const CacheKey key = key_of(problem, choices);
-  auto from_memory = [&]() -> std::optional<Decision> {
-    std::optional<std::vector<Outcome>> found = remembered(key, outcomes, names);
-    if (!found) return std::nullopt;
-    ++counters_.remembered;
-    cache_.store().count("tuning results found");
-    sort_by_standing(*found);
-    const Outcome best = *best_of(*found, choices);  // there is one: remembered() looked
-    return decision_of(problem, std::move(*found), Source::Remembered, best);
-  };
-  if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
-  if (names.empty()) {
-    ++counters_.estimated;
-    return decision_of(problem, outcomes, Source::Estimate, ranked.front());
-  }
+void Tuner::find_remembered(Asked& asked) {
+  std::optional<std::vector<Outcome>> found = remembered(key_of(asked.question), asked.outcomes, asked.names);
+  if (!found) return;
+  ++counters_.remembered;
+  cache_.store().count("tuning results found");
+  sort_by_standing(*found);
+  const Outcome best = *best_of(*found, asked.question.choices, asked.question.least_gain);  // there is one: remembered() looked
+  asked.decision = decision_of(asked.question, std::move(*found), Source::Remembered, best);
+}
+
+void Tuner::decide_by_estimate(Asked& asked) {
+  const std::lock_guard noting(noting_);
+  ++counters_.estimated;
+  if (!asked.names.empty()) ++counters_.late;
+  std::vector<Outcome> ranked = asked.outcomes;
+  sort_by_standing(ranked);
+  asked.decision = decision_of(asked.question, asked.outcomes, Source::Estimate, ranked.front());
+}
+
+void Tuner::decide_by_measuring(Asked& asked, size_t worker) {
+  const Question& question = asked.question;
+  const ErrorContext context("choosing an implementation of {}", question.family);
+  const CacheKey key = key_of(question);
   // Somebody else may be measuring it: two at once would disturb each other and waste the time of one.
   const CacheLease lease = cache_.acquire(key, kPatienceForOthers);
-  if (std::optional<Decision> decision = from_memory()) return std::move(*decision);
-
+  {
+    const std::lock_guard noting(noting_);
+    find_remembered(asked);
+    if (asked.decision) return;
+  }
   const Stopwatch watch;
-  measure_all(problem, outcomes, names);
+  if (question.prepare) leave_out(asked, question.prepare());
+  measure_all(asked, worker);
   const double tuning_s = watch.seconds();
+  const std::lock_guard noting(noting_);
   counters_.tuning_s += tuning_s;
+  std::vector<Outcome> outcomes = std::move(asked.outcomes);
   sort_by_standing(outcomes);
-  const Outcome* const best = best_of(outcomes, choices);
+  const Outcome* const best = best_of(outcomes, question.choices, question.least_gain);
   if (best == nullptr) {
-    if (worker_) throw nothing_usable(problem, outcomes);
+    if (!workers_.empty()) throw nothing_usable(question, outcomes);
     ++counters_.estimated;  // no worker could be started, which was said
-    return decision_of(problem, outcomes, Source::Estimate, outcomes.front());
+    const Outcome first = outcomes.front();
+    asked.decision = decision_of(question, std::move(outcomes), Source::Estimate, first);
+    return;
   }
   ++counters_.measured;
   cache_.store().count("problems tuned");
   cache_.put(key, outcomes_to_bytes(worth_keeping(outcomes)));
   const Outcome chosen = *best;
-  Decision decision = decision_of(problem, std::move(outcomes), Source::Measured, chosen);
-  decision.tuning_s = tuning_s;
-  return decision;
+  asked.decision = decision_of(question, std::move(outcomes), Source::Measured, chosen);
+  asked.decision->tuning_s = tuning_s;
+}
+
+// What could not be made competes no more.
+void Tuner::leave_out(Asked& asked, const std::map<std::string, std::string>& reasons) const {
+  for (const auto& [name, reason] : reasons) {
+    Outcome* const outcome = find(asked.outcomes, name);
+    TOROID_CHECK(outcome != nullptr, "there is no choice '{}'", name);
+    outcome->standing = Standing::Refused;
+    outcome->reason = reason;
+    std::erase(asked.names, name);
+  }
 }
 
 // For this mode's budget a candidate may have come too late; another mode's may be enough.
@@ -132,13 +212,12 @@ std::vector<Outcome> Tuner::worth_keeping(std::vector<Outcome> outcomes) const {
   return outcomes;
 }
 
-Decision Tuner::locked(const Problem& problem, const std::vector<Choice>& choices) {
+Decision Tuner::locked(const Question& question) {
   const ChoiceLock& lock = *options_.lock;
-  const LockedChoice& wanted = lock.at(problem);
-  std::vector<Outcome> outcomes = entrants(problem, choices);
+  const LockedChoice& wanted = lock.at(question.problem);
+  std::vector<Outcome> outcomes = entrants(question);
   auto refuse = [&](std::string_view why) {
-    return Error(ErrorKind::InvalidInput,
-                 fmt::format("{} takes '{}' for {}, which {}", lock.name(), wanted.choice, to_string(problem), why))
+    return Error(ErrorKind::InvalidInput, fmt::format("{} takes '{}' for {}, which {}", lock.name(), wanted.choice, question.problem, why))
         .help("write the lock anew for this model, or compile without it");
   };
   const Outcome* chosen = find(outcomes, wanted.choice);
@@ -146,19 +225,19 @@ Decision Tuner::locked(const Problem& problem, const std::vector<Choice>& choice
   if (chosen->hash != wanted.hash) throw refuse("has changed since");
   if (!may_compete(*chosen)) throw refuse(fmt::format("may not be taken here: {}", chosen->reason));
   ++counters_.locked;
-  return decision_of(problem, outcomes, Source::Lock, *chosen);
+  return decision_of(question, outcomes, Source::Lock, *chosen);
 }
 
 // Every choice of the family, in the table's order: those that may compete as not tried yet.
-std::vector<Outcome> Tuner::entrants(const Problem& problem, const std::vector<Choice>& choices) {
+std::vector<Outcome> Tuner::entrants(const Question& question) {
   std::vector<Outcome> outcomes;
-  for (const Choice& choice : choices) {
+  for (const Choice& choice : question.choices) {
     Outcome& outcome =
-        outcomes.emplace_back(Outcome{.choice = choice.name, .hash = choice_hash(problem.family, choice), .cost_s = choice.cost_s});
+        outcomes.emplace_back(Outcome{.choice = choice.name, .hash = choice_hash(question.family, choice), .cost_s = choice.cost_s});
     if (choice.gate) {
       outcome.standing = Standing::GateClosed;
       outcome.reason = *choice.gate;
-    } else if (std::optional<std::string> fault = quarantine_.reason(problem.family, choice.name, outcome.hash)) {
+    } else if (std::optional<std::string> fault = quarantine_.reason(question.family, choice.name, outcome.hash)) {
       outcome.standing = Standing::Quarantined;
       outcome.reason = std::move(*fault);
     }
@@ -166,13 +245,13 @@ std::vector<Outcome> Tuner::entrants(const Problem& problem, const std::vector<C
   return outcomes;
 }
 
-CacheKey Tuner::key_of(const Problem& problem, const std::vector<Choice>& choices) const {
+CacheKey Tuner::key_of(const Question& question) const {
   std::vector<std::string> competitors;
-  for (const Choice& choice : choices) {
-    if (!choice.gate) competitors.push_back(choice.name + " " + choice_hash(problem.family, choice));
+  for (const Choice& choice : question.choices) {
+    if (!choice.gate) competitors.push_back(choice.name + " " + choice_hash(question.family, choice));
   }
   KeyBuilder key("tuning", 1);
-  key.add("problem", to_string(problem)).add("choices", competitors).add("threads", int64_t{options_.measure.threads});
+  key.add("problem", question.problem).add("choices", competitors).add("threads", int64_t{options_.measure.threads});
   key.add("caches", options_.measure.cold ? "cold" : "warm");
   options_.identity.add_to(key);
   return key.finish();
@@ -199,7 +278,7 @@ std::optional<std::vector<Outcome>> Tuner::remembered(const CacheKey& key, const
 
 // The names of those to measure; empty when the estimate is to decide. `ranked`: the best first.
 std::vector<std::string> Tuner::worth_measuring(const std::vector<Outcome>& ranked, const std::vector<Choice>& choices) const {
-  if (!worker_ || (options_.mode == Mode::Default && counters_.tuning_s >= options_.budget_s)) return {};
+  if (workers_.empty() || (options_.mode == Mode::Default && counters_.tuning_s >= options_.budget_s)) return {};
   std::vector<std::string> names;
   for (const Outcome& outcome : ranked) {
     const bool is_own =
@@ -211,24 +290,27 @@ std::vector<std::string> Tuner::worth_measuring(const std::vector<Outcome>& rank
 }
 
 // Measures those of the names, and if all of them fail the others as well.
-void Tuner::measure_all(const Problem& problem, std::vector<Outcome>& outcomes, const std::vector<std::string>& names) {
+void Tuner::measure_all(Asked& asked, size_t worker) {
   try {
-    try_out(problem, outcomes, names);
+    try_out(asked, asked.names, worker);
     std::vector<std::string> rest;
-    for (const Outcome& outcome : outcomes) {
+    for (const Outcome& outcome : asked.outcomes) {
       if (is_usable(outcome)) return;
       if (may_compete(outcome)) rest.push_back(outcome.choice);
     }
-    if (!rest.empty()) try_out(problem, outcomes, rest);
+    if (!rest.empty()) try_out(asked, rest, worker);
   } catch (const Error& error) {
     if (options_.mode == Mode::Max) throw;
     log_warn("implementations are chosen by estimates, since they cannot be measured: {}", error.message());
-    worker_.reset();
+    workers_.clear();  // in this mode there is one
   }
 }
 
 // As long as the reference itself fails, with the next that may be one.
-void Tuner::try_out(const Problem& problem, std::vector<Outcome>& outcomes, std::vector<std::string> names) {
+void Tuner::try_out(Asked& asked, std::vector<std::string> names, size_t worker_number) {
+  const Question& question = asked.question;
+  std::vector<Outcome>& outcomes = asked.outcomes;
+  Worker& worker = *workers_[worker_number];
   while (!names.empty()) {
     const auto reference = std::find_if(outcomes.begin(), outcomes.end(), may_compete);
     if (reference == outcomes.end()) return;
@@ -237,11 +319,12 @@ void Tuner::try_out(const Problem& problem, std::vector<Outcome>& outcomes, std:
     for (const std::string& name : names) candidates.push_back(*find(outcomes, name));
     std::stable_sort(candidates.begin(), candidates.end(), [](const Outcome& a, const Outcome& b) { return a.cost_s < b.cost_s; });
 
-    const int generation = worker_->generation();
+    const int generation = worker.generation();
     MeasureOptions options = options_.measure;
     if (options_.mode == Mode::Default) options.rounds.limit_s = std::min(options.rounds.limit_s, options_.budget_s - counters_.tuning_s);
-    measure(problem, reference->choice, candidates, *worker_, options);
-    counters_.workers_started += static_cast<uint64_t>(worker_->generation() - generation);
+    measure(question.trial.empty() ? question.problem : question.trial, reference->choice, candidates, worker, options);
+    const std::lock_guard noting(noting_);
+    counters_.workers_started += static_cast<uint64_t>(worker.generation() - generation);
     counters_.candidates_tried += candidates.size();
     names.clear();
     for (Outcome& candidate : candidates) {
@@ -250,9 +333,9 @@ void Tuner::try_out(const Problem& problem, std::vector<Outcome>& outcomes, std:
         continue;  // stays as if not tried
       }
       if (candidate.standing == Standing::Faulty || candidate.standing == Standing::Wrong) {
-        quarantine_.add(problem, candidate.choice, candidate.hash, candidate.reason);
+        quarantine_.add(question.problem, question.family, candidate.choice, candidate.hash, candidate.reason);
         ++counters_.candidates_quarantined;
-        log_warn("{} '{}' is left out from now on: {}, for {}", problem.family, candidate.choice, candidate.reason, to_string(problem));
+        log_warn("{} '{}' is left out from now on: {}, for {}", question.family, candidate.choice, candidate.reason, question.problem);
       }
       *find(outcomes, candidate.choice) = std::move(candidate);
     }
@@ -278,6 +361,7 @@ std::string TunerCounters::summary() const {
   add(measured, fmt::format("{} measured in {:.2f} s ({} candidates)", measured, tuning_s, candidates_tried));
   add(remembered, fmt::format("{} remembered", remembered));
   add(estimated, fmt::format("{} by estimate", estimated));
+  add(late, fmt::format("of these {} for want of time", late));
   add(only_one, fmt::format("{} with one choice", only_one));
   add(locked, fmt::format("{} locked", locked));
   add(candidates_quarantined, fmt::format("{} candidates quarantined", candidates_quarantined));

@@ -9,10 +9,13 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache/cache.h"
 #include "runtime/kernels/registry/registry.h"
@@ -22,6 +25,7 @@
 #include "tune/measure/measure.h"
 #include "tune/measure/worker.h"
 #include "tune/quarantine.h"
+#include "tune/question.h"
 
 namespace toroid::tune {
 
@@ -32,7 +36,8 @@ enum class Mode {
 
 struct TunerOptions {
   Mode mode = Mode::Default;
-  WorkerOptions worker = {};  // argv empty: nothing is measured; not with Max
+  WorkerOptions worker = {};               // argv empty: nothing is measured; not with Max
+  std::vector<WorkerOptions> others = {};  // further workers, for Tuner::choose_all: one a GPU
   MeasureOptions measure = {};
   double budget_s = 0.8;  // Default: for measuring all problems together
   double close = 1.5;     // what is measured for its estimate: those whose estimate is at most so many times the best one
@@ -43,15 +48,16 @@ struct TunerOptions {
 struct TunerCounters {
   // Distinct problems, by the source of their choice.
   uint64_t locked = 0, only_one = 0, estimated = 0, remembered = 0, measured = 0;
+  uint64_t late = 0;  // of those estimated: the time was up
   uint64_t candidates_tried = 0;
   uint64_t candidates_quarantined = 0;
   uint64_t workers_started = 0;
-  double tuning_s = 0;
+  double tuning_s = 0;  // of all workers together
 
   std::string summary() const;  // "12 problems: 3 measured in 1.20 s (8 candidates), 7 remembered, 2 with one choice"
 };
 
-// Safe to use from several threads; one problem is decided at a time, so that measurements do not disturb each other.
+// Safe to use from several threads; a worker tries one problem at a time, so that measurements do not disturb each other.
 class Tuner {
  public:
   // The registry and the cache live longer.
@@ -61,6 +67,12 @@ class Tuner {
   // not know, Error{Unsupported} with every choice's reason when none can be used, Error{InvalidInput} when the lock has none or
   // one that does not fit, and in mode Max what Worker::ask throws.
   const Decision& choose(const Problem& problem);
+  // The same, whatever the choices are.
+  const Decision& choose(const Question& question);
+  // Of several, by all workers at once, each with the next one. A problem that would be begun after `limit_s` goes by its estimate, which is not
+  // remembered. `begin` is told beforehand which of the questions will be measured, by their positions.
+  std::vector<const Decision*> choose_all(const std::vector<Question>& questions, double limit_s,
+                                          const std::function<void(const std::vector<size_t>&)>& begin = {});
 
   // Of distinct problems, in the order in which they were first asked for. Not while another thread chooses.
   std::vector<Decision> decisions() const { return {decisions_.begin(), decisions_.end()}; }
@@ -70,24 +82,36 @@ class Tuner {
   TunerCounters counters() const;
 
  private:
-  Decision decide(const Problem& problem);
-  Decision locked(const Problem& problem, const std::vector<Choice>& choices);
-  std::vector<Outcome> entrants(const Problem& problem, const std::vector<Choice>& choices);
+  // A question on its way.
+  struct Asked {
+    const Question& question;
+    std::vector<Outcome> outcomes = {};   // of all choices, in their order
+    std::vector<std::string> names = {};  // of those to measure
+    std::optional<Decision> decision = {};
+  };
+  Asked ask(const Question& question);  // with a decision where nothing has to be measured
+  void find_remembered(Asked& asked);
+  void decide_by_measuring(Asked& asked, size_t worker);
+  void decide_by_estimate(Asked& asked);
+  Decision locked(const Question& question);
+  std::vector<Outcome> entrants(const Question& question);
   std::vector<Outcome> worth_keeping(std::vector<Outcome> outcomes) const;
-  CacheKey key_of(const Problem& problem, const std::vector<Choice>& choices) const;
+  CacheKey key_of(const Question& question) const;
   std::optional<std::vector<Outcome>> remembered(const CacheKey& key, const std::vector<Outcome>& entrants,
                                                  const std::vector<std::string>& wanted);
   std::vector<std::string> worth_measuring(const std::vector<Outcome>& ranked, const std::vector<Choice>& choices) const;
-  void measure_all(const Problem& problem, std::vector<Outcome>& outcomes, const std::vector<std::string>& names);
-  void try_out(const Problem& problem, std::vector<Outcome>& outcomes, std::vector<std::string> names);
+  void leave_out(Asked& asked, const std::map<std::string, std::string>& reasons) const;
+  void measure_all(Asked& asked, size_t worker);
+  void try_out(Asked& asked, std::vector<std::string> names, size_t worker);
 
   const ChoiceRegistry& registry_;
   Cache& cache_;
   TunerOptions options_;
   MachineModel machine_;
   Quarantine quarantine_;
-  std::optional<Worker> worker_;  // none: nothing can be measured
-  std::mutex deciding_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // none: nothing can be measured
+  std::mutex deciding_;                           // a call of choose or choose_all
+  std::mutex noting_;                             // what the threads of choose_all share: counters_, quarantine_, cache_
   std::deque<Decision> decisions_;
   std::map<std::string, const Decision*> by_problem_;
   TunerCounters counters_;

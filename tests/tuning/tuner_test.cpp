@@ -181,7 +181,7 @@ TEST_F(TunerTest, AFaultThatShowsLaterOverrulesWhatIsRemembered) {
   const Outcome &best = before.outcomes[0], &next = before.outcomes[1];
   ASSERT_EQ(best.choice, before.choice);
   ASSERT_EQ(next.standing, Standing::Timed);
-  Quarantine(cache(), options().identity).add(problem_for({}), best.choice, best.hash, "did harm");
+  Quarantine(cache(), options().identity).add(to_string(problem_for({})), "double.f32", best.choice, best.hash, "did harm");
   Tuner second(planted_choices(), cache(), options());
   EXPECT_EQ(second.choose(problem).choice, next.choice) << table_text(before);
   EXPECT_EQ(second.choose(problem).source, Source::Remembered);
@@ -358,6 +358,62 @@ TEST_F(TunerTest, ALockReplaysChoicesExactly) {
   EXPECT_EQ(refusal("slow " + first.choose(problem_for({"slow"})).hash),
             "model.lock takes 'slow' for " + problem + ", which may not be taken here: this test does not want it");
   EXPECT_EQ(refusal("quick " + hash), "no error");
+}
+
+std::vector<Question> questions_about(std::initializer_list<std::string_view> choices) {
+  std::vector<Question> questions;
+  for (int64_t size : {10, 100, 1000, 2000, 100})
+    questions.push_back(question_of(planted_choices(), problem_for(choices, size), model_of_this_machine(1)));
+  return questions;
+}
+
+TEST_F(TunerTest, SeveralWorkersShareTheProblems) {
+  TunerOptions two = options();
+  two.others = {two.worker};
+  Tuner tuner(planted_choices(), cache(), two);
+  std::vector<size_t> measured;
+  const auto decisions = tuner.choose_all(questions_about({"plain", "quick", "crashes"}), 60,
+                                          [&](const std::vector<size_t>& positions) { measured = positions; });
+  EXPECT_EQ(measured, (std::vector<size_t>{0, 1, 2, 3})) << "the last is the second once more";
+  ASSERT_EQ(decisions.size(), 5u);
+  EXPECT_EQ(decisions[1], decisions[4]);
+  for (const Decision* decision : decisions) EXPECT_EQ(decision->choice, "quick") << table_text(*decision);
+  EXPECT_EQ(tuner.counters().measured, 4u);
+  EXPECT_GE(tuner.counters().workers_started, 2u);
+}
+
+TEST_F(TunerTest, WhatThereIsNoTimeForIsEstimatedAndMeasuredTheNextTime) {
+  const std::vector<Question> questions = questions_about({"plain", "quick"});
+  Tuner late(planted_choices(), cache(), options());
+  for (const Decision* decision : late.choose_all(questions, 0)) {
+    EXPECT_EQ(decision->source, Source::Estimate);
+    EXPECT_EQ(decision->choice, "plain");
+  }
+  EXPECT_EQ(late.counters().late, 4u);
+  EXPECT_EQ(late.counters().workers_started, 0u);
+  EXPECT_EQ(late.counters().summary(), "4 problems: 4 by estimate, of these 4 for want of time");
+  Tuner again(planted_choices(), cache(), options());
+  for (const Decision* decision : again.choose_all(questions, 60)) EXPECT_EQ(decision->source, Source::Measured);
+}
+
+TEST_F(TunerTest, WhatCannotBeMadeIsLeftOut) {
+  Question question = questions_about({"plain", "quick", "slow"})[0];
+  question.prepare = [] { return std::map<std::string, std::string>{{"quick", "its kernel spills 8 bytes of registers"}}; };
+  Tuner tuner(planted_choices(), cache(), options());
+  const Decision& decision = tuner.choose(question);
+  EXPECT_EQ(decision.choice, "plain");
+  EXPECT_EQ(decision.find("quick")->standing, Standing::Refused);
+  EXPECT_EQ(decision.find("quick")->reason, "its kernel spills 8 bytes of registers");
+  EXPECT_EQ(tuner.counters().candidates_tried, 2u);
+  EXPECT_EQ(tuner.counters().candidates_quarantined, 0u);
+}
+
+TEST_F(TunerTest, ALittleQuickerIsNotEnoughWhereAQuestionSaysSo) {
+  Question question = questions_about({"plain", "quick"})[0];
+  question.least_gain = 1e9;
+  EXPECT_EQ(Tuner(planted_choices(), cache(), options()).choose(question).choice, "plain");
+  question.least_gain = 1;
+  EXPECT_EQ(Tuner(planted_choices(), cache(), options()).choose(question).choice, "quick") << "the times are remembered, not the choice";
 }
 
 // The kernels of the runtime go the same way.

@@ -10,9 +10,9 @@ Standing standing_after(const Fault& fault) { return fault.by_candidate ? Standi
 // The problem in a worker that may be replaced from one request to the next.
 class Session {
  public:
-  Session(const Problem& problem, const std::string& reference, Worker& worker, const MeasureOptions& options)
+  Session(const std::string& problem, const std::string& reference, Worker& worker, const MeasureOptions& options)
       : preparation_{.action = Action::Prepare,
-                     .problem = to_string(problem),
+                     .problem = problem,
                      .choice = reference,
                      .seed = options.seed,
                      .threads = static_cast<uint64_t>(options.threads)},
@@ -96,7 +96,7 @@ std::string_view to_string(Standing standing) {
   return "";
 }
 
-void measure(const Problem& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
+void measure(const std::string& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
              const MeasureOptions& options) {
   Session session(problem, reference, worker, options);
   std::vector<Outcome*> right;

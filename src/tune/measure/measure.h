@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernels/registry/problem.h"
 #include "tune/measure/rounds.h"
 #include "tune/measure/worker.h"
 
@@ -47,9 +46,9 @@ struct MeasureOptions {
   RoundOptions rounds = {};  // its limit_s counts from the first round; checks before it take a few runs each
 };
 
-// Fills in the standing and the times of `candidates`, which are given with their names, hashes and estimates, the most promising
+// `problem`: what the worker is told to try. Fills in the standing and the times of `candidates`, which are given with their names, hashes and estimates, the most promising
 // first. Throws what Worker::ask throws.
-void measure(const Problem& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
+void measure(const std::string& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
              const MeasureOptions& options);
 
 }  // namespace toroid::tune
