@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <thread>
 
@@ -17,9 +16,9 @@
 #include "base/file/mapped_file.h"
 #include "base/machine/machine.h"
 #include "base/machine/out_of_memory.h"
-#include "codegen/cpp/origin.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/program_tables.h"
+#include "driver/build_library.h"
 #include "driver/cached_products.h"
 #include "driver/choose_kernels.h"
 #include "driver/generated_variant.h"
@@ -46,8 +45,6 @@
 #include "schedule/text/text.h"
 #include "support/hash.h"
 #include "support/log.h"
-#include "support/process/thread_pool.h"
-#include "support/progress.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/nvrtc.h"
 #include "toolchain/random_delays.h"
@@ -160,66 +157,6 @@ void note_lookup(CompiledModel& model, const CompileModelOptions& options, Cache
   if (!model.lookups.empty() && model.lookups.back().key == key) model.lookups.pop_back();  // looked for again, with the lease
   model.lookups.push_back({what, key, is_hit});
   if (!is_hit) model.lookups.back().nearest = cache.store().nearest_parts(key);
-}
-
-std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
-  return units.size() == 1 ? "program" : fmt::format("unit{}", unit);
-}
-
-std::string build(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
-  auto options = [&](size_t unit) {
-    CompileOptions result = how;
-    result.name = name_of_unit(units, unit);
-    result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
-    return result;
-  };
-  if (units.size() == 1) return tools.compile_shared(units[0], options(0));
-  Progress progress("compiling kernels", units.size());
-  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < units.size(); ++i) {
-    objects.push_back(pool.submit([&, i] {
-      std::string object = tools.compile_object(units[i], options(i));
-      progress.advance();
-      return object;
-    }));
-  }
-  std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
-  CompileOptions linking = how;
-  linking.name = "program";
-  return tools.link_shared(built, linking);
-}
-
-// The same with the binaries of CUDA units; all compilers run at once, on the longest texts first: products on tensor cores take several times
-// as long as others. The wrapper is not optimised: it starts kernels, and compiles in half the time.
-std::string build(std::vector<std::string> units, const std::vector<std::string>& gpu_units, const Toolchain& tools, int threads,
-                  const CompileOptions& how, std::span<const codegen::GpuBinary> binaries) {
-  if (gpu_units.empty()) return build(units, tools, threads, how);
-  CompileOptions plain = how;
-  plain.optimization = 0;
-  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < units.size(); ++i) objects.push_back(pool.submit([&, i] { return tools.compile_object(units[i], plain); }));
-  std::vector<size_t> order(binaries.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return gpu_units[binaries[i].unit].size(); });
-  for (size_t i : order) {
-    objects.push_back(pool.submit([&, i] {
-      const auto& [unit, architecture] = binaries[i];
-      const CudaBinary binary =
-          compile_cuda(gpu_units[unit], architecture, gpu_units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
-      for (const KernelResources& kernel : binary.kernels) {
-        for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
-      }
-      return tools.compile_object(codegen::binary_unit(i, binary.bytes), plain);
-    }));
-  }
-  std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
-  CompileOptions linking = how;
-  linking.name = "program";
-  return tools.link_shared(built, linking);
 }
 
 // Numbered dumps, one for each pass that changed the program and one for each later phase.
@@ -614,7 +551,10 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    model.library = build(std::move(units), gpu_units, tools, threads, how, binaries);
+    model.library = build_library({std::move(units), std::move(gpu_units), std::move(binaries)}, tools, threads, how,
+                                  [](const KernelResources& kernel) {
+                                    for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
+                                  });
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
     cache.put_library(library, model.library);

@@ -1,0 +1,79 @@
+#include "driver/build_library.h"
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "codegen/cpp/origin.h"
+#include "support/process/thread_pool.h"
+#include "support/progress.h"
+
+namespace toroid {
+namespace {
+
+std::string build_of_cpp(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
+  auto options = [&](size_t unit) {
+    CompileOptions result = how;
+    result.name = name_of_unit(units, unit);
+    result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
+    return result;
+  };
+  if (units.size() == 1) return tools.compile_shared(units[0], options(0));
+  Progress progress("compiling kernels", units.size());
+  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
+  std::vector<std::future<std::string>> objects;
+  for (size_t i = 0; i < units.size(); ++i) {
+    objects.push_back(pool.submit([&, i] {
+      std::string object = tools.compile_object(units[i], options(i));
+      progress.advance();
+      return object;
+    }));
+  }
+  std::vector<std::string> built;
+  for (auto& object : objects) built.push_back(object.get());
+  CompileOptions linking = how;
+  linking.name = "program";
+  return tools.link_shared(built, linking);
+}
+
+}  // namespace
+
+std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
+  return units.size() == 1 ? "program" : fmt::format("unit{}", unit);
+}
+
+// With binaries of CUDA units all compilers run at once, on the longest texts first: products on tensor cores take several times as long as others. The
+// wrapper is not optimised then: it starts kernels, and compiles in half the time.
+std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
+                          const std::function<void(const KernelResources&)>& told) {
+  const auto& [units, gpu_units, binaries] = sources;
+  if (gpu_units.empty()) return build_of_cpp(units, tools, threads, how);
+  CompileOptions plain = how;
+  plain.optimization = 0;
+  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
+  std::vector<std::future<std::string>> objects;
+  for (const std::string& unit : units) objects.push_back(pool.submit([&] { return tools.compile_object(unit, plain); }));
+  std::vector<size_t> order(binaries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return sources.gpu_units[sources.binaries[i].unit].size(); });
+  for (size_t i : order) {
+    objects.push_back(pool.submit([&, i] {
+      const auto& [unit, architecture] = sources.binaries[i];
+      const std::vector<std::string>& texts = sources.gpu_units;
+      const CudaBinary binary = compile_cuda(texts[unit], architecture, texts.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
+      for (const KernelResources& kernel : binary.kernels) {
+        if (told) told(kernel);
+      }
+      return tools.compile_object(codegen::binary_unit(i, binary.bytes), plain);
+    }));
+  }
+  std::vector<std::string> built;
+  for (auto& object : objects) built.push_back(object.get());
+  CompileOptions linking = how;
+  linking.name = "program";
+  return tools.link_shared(built, linking);
+}
+
+}  // namespace toroid

@@ -1,0 +1,29 @@
+// From a program's sources to its library: compilers, side by side, and the linker.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/wrapper/program_tables.h"
+#include "toolchain/nvrtc.h"
+#include "toolchain/toolchain.h"
+
+namespace toroid {
+
+struct LibrarySources {
+  std::vector<std::string> units;                 // C++
+  std::vector<std::string> gpu_units = {};        // CUDA
+  std::vector<codegen::GpuBinary> binaries = {};  // which become of the latter
+};
+
+// The bytes of the shared library, made by `threads` compilers at a time. `told`: what each kernel takes of a GPU; from several threads. Throws
+// what the compilers do.
+std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
+                          const std::function<void(const KernelResources&)>& told = {});
+
+// As compilers' messages and kept files call it: "program" where it is the only one.
+std::string name_of_unit(const std::vector<std::string>& units, size_t unit);
+
+}  // namespace toroid
