@@ -47,6 +47,28 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   return tiles;
 }
 
+std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
+  const int64_t rows = sym::evaluate_hint(shape.rows);
+  constexpr int64_t kMostRowsTried = 64;
+  std::vector<GpuTiles> result;
+  if (rows > kMostRowsTried || !has_kernel(shape)) return result;
+  const int tile_rows = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
+  for (const int columns : {kUnit, 2 * kUnit, 4 * kUnit, 8 * kUnit}) {
+    for (const int depth_warps : {8, 4}) {
+      for (const int loads : {4, 8}) {
+        const GpuTiles tiles{.rows = tile_rows,
+                             .columns = columns,
+                             .stages = std::max(1, shape.b.transposed ? loads * kUnit / columns : loads / 4),
+                             .cluster = 1,
+                             .depth_warps = depth_warps};
+        const bool is_there = std::ranges::find(result, tiles) != result.end();
+        if (!is_there && is_few_rows_plan(shape, tiles)) result.push_back(tiles);
+      }
+    }
+  }
+  return result;
+}
+
 int few_rows_chunk(const ProductShape& shape) {
   if (shape.numbers == RightNumbers::Int4) return shape.group % 128 == 0 ? 128 : shape.group % 64 == 0 ? 64 : 32;
   return shape.b.transposed ? 64 : 32;

@@ -14,6 +14,8 @@ namespace toroid::schedule {
 
 // By the sizes' hints: of at most sixteen rows, where it is as quick as the library.
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
+// Tiles that it may have; none where no kernel can.
+std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape);
 // Is there a kernel for these tiles?
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
 // Of the depth, what a warp takes at once.

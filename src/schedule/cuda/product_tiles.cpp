@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/few_rows.h"
@@ -98,6 +99,15 @@ constexpr Candidate kCandidates[] = {
     {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
     {{.rows = 128, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = false}, 1.57e9},
 };
+// That by their estimates are seldom the quickest, and sometimes are.
+constexpr Candidate kOtherCandidates[] = {
+    {{.rows = 64, .columns = 256, .stages = 5, .cluster = 1, .ping_pong = true}, 1.35e9},
+    {{.rows = 64, .columns = 192, .stages = 6, .cluster = 1, .ping_pong = true}, 1.25e9},
+    {{.rows = 128, .columns = 64, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
+    {{.rows = 128, .columns = 128, .stages = 6, .cluster = 1, .ping_pong = false}, 1.30e9},
+    {{.rows = 128, .columns = 256, .stages = 4, .cluster = 2, .ping_pong = false}, 1.50e9},
+};
+constexpr int64_t kFewRows = 16;  // from here on tiles are mostly empty
 
 struct Numbers {
   double rows, columns, depth, batches;
@@ -128,6 +138,11 @@ double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& w
   const double results = n.batches * n.rows * n.columns;
   const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes_of(n) / kBytesOfSecond);
   return kStart + products + kLibraryEnd + (work ? kStart + results * (kElementBytes + work->bytes) / kBytesOfSecond : 0);
+}
+
+Numbers numbers_of(const ProductShape& shape) {
+  const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
+  return {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
 }
 
 }  // namespace
@@ -184,10 +199,25 @@ sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
          sym::ceil_div(shape.columns, tiles.columns);
 }
 
+std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
+  std::vector<TilesEstimate> result;
+  const Numbers n = numbers_of(shape);
+  for (const GpuTiles& tiles : few_rows_candidates(shape)) result.push_back({tiles, bytes_of(n) / kBytesOfSecond + kStart});
+  if (shape.numbers != RightNumbers::Floats || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
+  for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
+    for (const Candidate& each : list) {
+      const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || each.tiles.columns >= 2 * n.columns;
+      if (!is_mostly_empty) result.push_back({each.tiles, seconds_of_tiles(n, each, work)});
+    }
+  }
+  return result;
+}
+
+double seconds_of_library(const ProductShape& shape) { return seconds_of_library(numbers_of(shape), std::nullopt); }
+
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
   if (const auto few_rows = choose_few_rows(shape); few_rows || shape.numbers != RightNumbers::Floats) return few_rows;
-  const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
-  const Numbers n = {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
+  const Numbers n = numbers_of(shape);
   std::optional<GpuTiles> best;
   double least = kClose * seconds_of_library(n, work);
   for (const Candidate& each : kCandidates) {

@@ -55,6 +55,14 @@ struct EpilogueWork {
   double operations = 0;  // for each element
   double loads = 0;       // for each element, of tensors as large as the product
 };
+// Tiles that a product may have, and how long they take by an estimate from the sizes' hints. `work`: of its epilogue, if it has one.
+struct TilesEstimate {
+  GpuTiles tiles;
+  double seconds;
+};
+std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
+// The same of the library's product, with no epilogue.
+double seconds_of_library(const ProductShape& shape);
 // The quickest tiles by an estimate from the sizes' hints; none where the library is quicker, with a kernel behind it that does the
 // epilogue's work.
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);

@@ -1,0 +1,152 @@
+// The ways in which a step may be done: which there are, that each is a legal schedule, and which steps are the same problem.
+#include "schedule/cuda/ways.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "schedule/cuda/step_alone.h"
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+#include "schedule/text/text.h"
+
+namespace toroid::schedule {
+namespace {
+
+Scheduled on_hopper(std::string_view text) {
+  return scheduled(text, cuda_planner(TensorCores::Hopper), {.convolutions_as_loops = true, .convolutions_in_tiles = true});
+}
+
+std::set<std::string> names_of_ways(Scheduled& made, size_t step) {
+  std::set<std::string> names;
+  for (const Way& way : ways_of(*made.schedule.loops, made.schedule.steps[step])) names.insert(way.name);
+  return names;
+}
+
+constexpr std::string_view kLinear = R"(
+graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[512, 768] = aten::linear(x, w, b)
+  z: bf16[512, 768] = aten::gelu(y)
+  return z
+})";
+
+TEST(Ways, OfAProductAreTilesAndWithoutAnEpilogueTheLibrary) {
+  Scheduled with = on_hopper(kLinear);
+  const std::set<std::string> tiles = names_of_ways(with, 0);
+  EXPECT_TRUE(tiles.contains("128x128x5-pingpong"));
+  EXPECT_TRUE(tiles.contains("64x128x7-pingpong"));
+  EXPECT_FALSE(tiles.contains("library")) << "who would do what follows?";
+  Scheduled alone = on_hopper(R"(
+graph(x: bf16[512, 1024], w: bf16[1024, 768]) {
+  y: bf16[512, 768] = aten::mm(x, w)
+  return y
+})");
+  EXPECT_TRUE(names_of_ways(alone, 0).contains("library"));
+}
+
+TEST(Ways, BeginWithTheStepAsItIs) {
+  Scheduled made = on_hopper(kLinear);
+  const std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[0]);
+  const auto& own = std::get<CallStep>(made.schedule.steps[0]);
+  EXPECT_EQ(ways[0].name, name_of(*own.gpu));
+  EXPECT_EQ(std::get<CallStep>(ways[0].step).gpu, own.gpu);
+  for (const Way& each : ways) EXPECT_GE(each.seconds, ways[0].seconds) << each.name;
+}
+
+struct WaysCase {
+  const char* name;
+  const char* graph;
+};
+void PrintTo(const WaysCase& row, std::ostream* out) { *out << row.name; }
+
+const WaysCase kSteps[] = {
+    {"a_product_of_few_rows", R"(
+graph(x: bf16[8, 1024], w: bf16[4096, 1024]) {
+  t: bf16[1024, 4096] = aten::t(w)
+  y: bf16[8, 4096] = aten::mm(x, t)
+  return y
+})"},
+    {"a_product_with_an_epilogue", R"(
+graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
+  y: bf16[512, 768] = aten::linear(x, w, b)
+  z: bf16[512, 768] = aten::gelu(y)
+  return z
+})"},
+    {"a_batch_of_products", R"(
+graph(x: f16[4, 512, 128], w: f16[4, 128, 768]) {
+  y: f16[4, 512, 768] = aten::bmm(x, w)
+  return y
+})"},
+};
+
+class LegalWays : public testing::TestWithParam<WaysCase> {};
+// The text says which way it is, and is verified when it is read.
+TEST_P(LegalWays, AreSchedulesThatReadBack) {
+  Scheduled made = on_hopper(GetParam().graph);
+  std::set<std::string> texts;
+  size_t several = 0;
+  for (size_t s = 0; s < made.schedule.steps.size(); ++s) {
+    const std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[s]);
+    several += ways.size() > 1 ? 1 : 0;
+    const Step own = made.schedule.steps[s];
+    for (const Way& way : ways) {
+      made.schedule.steps[s] = way.step;
+      std::vector<ScheduledGraph> graphs;
+      graphs.push_back({std::move(made.schedule), made.outputs});
+      const std::string text = schedule_text(made.program, graphs);
+      EXPECT_TRUE(texts.insert(text).second) << way.name << " is another way's schedule";
+      const ScheduledProgram read = parse_schedule(text);
+      EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+      made.schedule = std::move(graphs[0].schedule);
+    }
+    made.schedule.steps[s] = own;
+    texts.clear();
+  }
+  EXPECT_GT(several, 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, LegalWays, testing::ValuesIn(kSteps), [](const auto& row) { return row.param.name; });
+
+TEST(StepsAlone, AreTheSameProblemWhereOnlyNamesDiffer) {
+  const Scheduled made = on_hopper(R"(
+graph(x: bf16[512, 1024], w: bf16[1024, 1024], v: bf16[1024, 1024], b: bf16[1024], c: bf16[1024]) {
+  y: bf16[512, 1024] = aten::linear(x, w, b)
+  z: bf16[512, 1024] = aten::gelu(y)
+  p: bf16[512, 1024] = aten::linear(z, v, c)
+  q: bf16[512, 1024] = aten::gelu(p)
+  r: bf16[512, 1024] = aten::linear(q, w, c)
+  s: bf16[512, 1024] = aten::relu(r)
+  return s
+})");
+  ASSERT_EQ(made.schedule.steps.size(), 3u);
+  const auto text = [&](size_t step) { return text_without_names(*made.schedule.loops, made.schedule.steps[step]); };
+  EXPECT_EQ(text(0), text(1));
+  EXPECT_NE(text(1), text(2)) << "another epilogue";
+  Step other = made.schedule.steps[0];
+  std::get<CallStep>(other).gpu->stages = 2;
+  EXPECT_EQ(text_without_names(*made.schedule.loops, other), text(0)) << "the way is no part of the problem";
+}
+
+TEST(StepsAlone, HaveSizesThatAreNumbers) {
+  const Scheduled made = on_hopper(R"(
+sym s0 in [1, 4096] hint 512
+graph(x: bf16[s0, 1024], w: bf16[1024, 768], y: f32[64, 512]) {
+  p: bf16[s0, 768] = aten::mm(x, w)
+  q: f32[64, 512] = aten::softmax.int(y, 1)
+  return p, q
+})");
+  std::vector<bool> can;
+  for (const Step& step : made.schedule.steps) can.push_back(can_be_alone(*made.schedule.loops, step));
+  EXPECT_EQ(can, (std::vector<bool>{false, true}));
+}
+
+TEST(StepsAlone, TakeWhatTheStepReadsAndGiveWhatItWrites) {
+  const Scheduled made = on_hopper(kLinear);
+  const StepAlone alone = step_alone(made.program, *made.schedule.loops, made.schedule.steps[0]);
+  ASSERT_EQ(alone.program.graph.inputs.size(), 3u);
+  ASSERT_EQ(alone.program.graph.outputs.size(), 1u);
+  EXPECT_TRUE(alone.program.graph.type(alone.program.graph.inputs[0]).sizes[0].is_const(512 * 1024));
+  EXPECT_TRUE(alone.program.graph.type(alone.program.graph.outputs[0]).sizes[0].is_const(512 * 768));
+}
+
+}  // namespace
+}  // namespace toroid::schedule
