@@ -211,7 +211,7 @@ void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimit
 }  // namespace
 
 int cmd_bench(int argc, const char* const* argv) {
-  std::string model_path, inputs_path, json_path, device = "cpu";
+  std::string model_path, inputs_path, json_path, lock_path, device = "cpu", mode = "default";
   int threads = 0;
   double seconds = 1;
   uint64_t seed = 0;
@@ -223,7 +223,9 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--seed", seed, "of random operators").shows_default();
-  flags.add_flag("--tune", tune, "as compile --mode max: measure the implementations of library kernels and use the quickest");
+  flags.add_option("--mode", mode, "max: as compile --mode max").one_of({"default", "max"}).shows_default();
+  flags.add_flag("--tune", tune, "--mode max");
+  flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
   flags.add_flag("--kernels", by_step, "time each step of the program, beside what the machine allows");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
   CompileModelOptions options;
@@ -231,6 +233,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;
 
+  tune = tune || mode == "max";
   set_device(options, device);
   std::optional<cuda::EarlyStart> early;
   if (options.target == codegen::Target::Cuda) early.emplace(options.gpu);
@@ -240,8 +243,10 @@ int cmd_bench(int argc, const char* const* argv) {
   std::optional<Executable> executable;
   if (std::filesystem::path(model_path).extension() == ".so") {
     refuse_build_flags(options, "a compiled program");
-    if (by_step || tune) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for a compiled program", by_step ? "--kernels" : "--tune"))
+    if (by_step || tune || !lock_path.empty()) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for a compiled program", by_step ? "--kernels"
+                                                                                                   : tune  ? "--tune"
+                                                                                                           : "--lock"))
           .help(by_step ? "give the .pt2: the steps of a program are timed only where it is compiled for that"
                         : "give the .pt2, or compile it with --mode max");
     }
@@ -250,6 +255,7 @@ int cmd_bench(int argc, const char* const* argv) {
     CompileSession session(!no_cache);
     options.profile = by_step;
     options.choose = {.measure = tune, .threads = threads};
+    if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
     model.emplace(session.compile_file(model_path, options));
     executable.emplace(model->load(threads));
   }
@@ -274,7 +280,7 @@ int cmd_bench(int argc, const char* const* argv) {
   if (on_device) fmt::print("  {}\n", device_text(*on_device));
   constexpr size_t kShownOutputs = 8;
   print_interface(stdout, executable->tables(), kShownOutputs);
-  if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices));
+  if (tune && !model->choices.empty()) fmt::print("{}", tune::changes_text(model->choices, model->choices_late));
   if (!variant.empty()) fmt::print("  ran the variant for {}\n", variant);
   std::vector<StepTiming> steps;
   std::optional<MachineLimits> limits;

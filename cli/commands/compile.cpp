@@ -122,9 +122,9 @@ int cmd_compile(int argc, const char* const* argv) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
   }
   if (options.choose.measure && !options.choose.lock) {
-    fmt::print(
-        stderr, "{}",
-        model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n" : tune::changes_text(model.choices));
+    fmt::print(stderr, "{}",
+               model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n"
+                                                         : tune::changes_text(model.choices, model.choices_late));
   }
   if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
   if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);

@@ -235,7 +235,12 @@ int cmd_explain(int argc, const char* const* argv) {
 
   set_device(options, device);
   if (!json_path.empty()) check_writable(json_path);
+  choose.measure = mode == "max";
+  if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
   Program program = CompileSession::import(path);
+  if (options.target == codegen::Target::Cuda && choose.measure && !choose.lock) {
+    choose.lock = explain_gpu_ways(CompileSession::import(path), options);
+  }
   if (options.target == codegen::Target::Cuda) {
     explain_gpu_kernels(std::move(program), options);
     return 0;
@@ -245,8 +250,6 @@ int cmd_explain(int argc, const char* const* argv) {
   for (const std::string& name : filter.between) check_is_known(graph, name);
   if (!filter.op.empty()) check_is_known(graph, filter.op);
   std::vector<schedule::FusionDecision> decisions;
-  choose.measure = mode == "max";
-  if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
   auto graphs = schedule::schedule_graphs(lower(program), true, &decisions, forms_of(options));
   std::vector<tune::Decision> choices;
   if (choose.is_asked()) {

@@ -65,7 +65,7 @@ Comparison compare_with(const std::string& path, const Results& results, const A
 
 int cmd_run(int argc, const char* const* argv) {
   std::string model, inputs_path, outputs_path, expected_path, output_names = "numbers";
-  std::string device = "cpu";
+  std::string device = "cpu", mode = "default", lock_path;
   LoadOptions options;
   AskedTolerance tolerance;
   Flags flags("run", "Runs a model on tensors from a file and writes its results, or compares them with expected ones.");
@@ -82,6 +82,8 @@ int cmd_run(int argc, const char* const* argv) {
   tolerance.add_flags(flags);
   flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
+  flags.add_option("--mode", mode, "max: as compile --mode max, where the model is compiled").one_of({"default", "max"}).shows_default();
+  flags.add_option("--lock", lock_path, "take the choices of implementations from this file, where the model is compiled");
   flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_flag("--explain-cache", options.compile.explain_cache,
                  "say what the cache was asked, and after a miss how the nearest entry differs");
@@ -94,6 +96,12 @@ int cmd_run(int argc, const char* const* argv) {
   }
 
   set_device(options.compile, device);
+  const bool is_compiled = !model.ends_with(".so") && options.backend == "cpu";
+  if (!is_compiled && (mode == "max" || !lock_path.empty()))
+    throw Error(ErrorKind::InvalidOption, "--mode max and --lock mean nothing where nothing is compiled")
+        .help("give the .pt2, and no backend");
+  options.compile.choose = {.measure = mode == "max", .threads = options.threads};
+  if (!lock_path.empty()) options.compile.choose.lock = tune::ChoiceLock::read(lock_path);
   std::optional<cuda::EarlyStart> early;
   if (options.compile.target == codegen::Target::Cuda) early.emplace(options.compile.gpu);
   if (!outputs_path.empty()) check_writable(outputs_path);

@@ -8,6 +8,17 @@
 
 namespace toroid::cli {
 
+tune::ChoiceLock explain_gpu_ways(Program program, const CompileModelOptions& options) {
+  CompileModelOptions keeping = options;
+  keeping.choose.keep = true;
+  CompileSession session;
+  const CompiledModel model = session.compile(std::move(program), keeping);
+  fmt::print("{} problems of the program's steps\n", model.choices.size());
+  for (const tune::Decision& each : model.choices) fmt::print("{}", table_text(each));
+  fmt::print("{}\n", tune::changes_text(model.choices, model.choices_late));
+  return tune::ChoiceLock::parse(model.choices_lock, "the choices");
+}
+
 void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
   const std::vector<std::string> architectures = architectures_of(options);
   const codegen::GeneratedProgram code = generate_code(std::move(program), options, 1);

@@ -21,6 +21,7 @@
 #include "driver/build_library.h"
 #include "driver/cached_products.h"
 #include "driver/choose_kernels.h"
+#include "driver/choose_ways.h"
 #include "driver/generated_variant.h"
 #include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
@@ -36,6 +37,7 @@
 #include "passes/decompose/engine/overrides.h"
 #include "passes/pipeline.h"
 #include "program/text.h"
+#include "runtime/cuda/device.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/registry.h"
 #include "runtime/pool/pool.h"
@@ -61,6 +63,13 @@ std::string choices_text(const ChooseOptions& options) {
   const std::string onednn = onednn_absence().value_or("with oneDNN");
   if (options.lock) return fmt::format("lock {}, {}", sha256(options.lock->text()).hex(), onednn);
   return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
+}
+
+// The same of a program for a GPU, where it is measured on one.
+std::string choices_text(const CompileModelOptions& options) {
+  if (options.target != codegen::Target::Cuda || !options.choose.is_asked()) return choices_text(options.choose);
+  if (options.choose.lock) return fmt::format("lock {}", sha256(options.choose.lock->text()).hex());
+  return fmt::format("measured on {}", identity_of_gpu(options).machine);
 }
 
 CompileOptions compiler_options(const CompileModelOptions& options) {
@@ -97,15 +106,25 @@ NarrowWeights narrow_weights_of(const CompileModelOptions& options) {
 
 // What is for processors alone.
 void refuse_for_gpus(const CompileModelOptions& options) {
-  if (options.target == codegen::Target::Cpu) return;
-  const char* given = options.assertions ? "checks of each access" : options.choose.is_asked() ? "choices of library kernels" : nullptr;
-  if (given == nullptr) return;
-  throw Error(ErrorKind::InvalidOption, fmt::format("there are no {} for programs on a GPU yet", given)).help("compile for the device cpu");
+  if (options.target == codegen::Target::Cpu || !options.assertions) return;
+  throw Error(ErrorKind::InvalidOption, "there are no checks of each access for programs on a GPU yet").help("compile for the device cpu");
+}
+
+// Ways are measured on the GPU that they are for.
+void refuse_to_measure_for_others(const CompileModelOptions& options) {
+  if (options.target != codegen::Target::Cuda || !options.choose.measure || options.choose.lock) return;
+  const int own = cuda::Device::get(options.gpu).compute_capability();
+  for (const std::string& each : architectures_of(options)) {
+    if (capability_of(each) == own) continue;
+    throw Error(ErrorKind::InvalidOption, fmt::format("nothing can be measured for {}: the GPU that is here is sm_{}", each, own))
+        .help("measure on such a GPU with --write-lock, and give the file with --lock here");
+  }
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
   check_left_out(options.without_passes);
   refuse_for_gpus(options);
+  refuse_to_measure_for_others(options);
   return {.optimise = options.optimise,
           .without_passes = options.without_passes,
           .profile = options.profile,
@@ -114,7 +133,7 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .variants = options.variants,
           .forms = forms_of(options),
           .target = target_text(options),
-          .choices = choices_text(options.choose)};
+          .choices = choices_text(options)};
 }
 
 // Why the graph cache cannot serve this compilation; empty when it can.
@@ -249,9 +268,15 @@ const schedule::Planner& planner_of(const CompileModelOptions& options) {
   return schedule::cuda_planner(is_hopper(options) ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
 }
 
+// Who chooses, and the compiler of what is tried.
+struct Choosing {
+  tune::Tuner* tuner = nullptr;  // null: nobody
+  const Toolchain* tools = nullptr;
+};
+
 // The pipeline from the imported program to C++.
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
-                          Dumps& dumps, PhaseClock& clock, tune::Tuner* tuner) {
+                          Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
@@ -283,10 +308,10 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   std::vector<schedule::ScheduledGraph> scheduled =
       schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options), planner_of(options));
   clock.done("schedule");
-  if (tuner != nullptr) {
-    choose_kernels(scheduled, program, *tuner);
-    clock.done("tune");
-  }
+  if (choosing.tuner != nullptr && options.target == codegen::Target::Cpu) choose_kernels(scheduled, program, *choosing.tuner);
+  if (choosing.tuner != nullptr && options.target != codegen::Target::Cpu)
+    choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
+  if (choosing.tuner != nullptr) clock.done("tune");
   dumps.write("schedule", [&] { return schedule::schedule_text(program, scheduled); });
 
   const program::Device device = options.target == codegen::Target::Cpu ? program::Device::Cpu : program::Device::Cuda;
@@ -322,11 +347,20 @@ tune::TunerOptions tuner_options(const ChooseOptions& options) {
   return result;
 }
 
+tune::TunerOptions tuner_options(const CompileModelOptions& options) {
+  tune::TunerOptions result = tuner_options(options.choose);
+  if (options.target != codegen::Target::Cpu) choose_on_gpus(result, options);
+  return result;
+}
+
 codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options, int threads) {
   std::vector<PhaseTime> phases;
   PhaseClock clock(phases);
   Dumps dumps(options.dump_ir);
-  return generate({}, std::move(program), options, threads, "", dumps, clock, nullptr).code;
+  if (!options.choose.lock) return generate({}, std::move(program), options, threads, "", dumps, clock, {}).code;
+  Cache none(StoreOptions{.enabled = false});
+  tune::Tuner tuner(runtime_choices(), none, tuner_options(options));
+  return generate({}, std::move(program), options, threads, "", dumps, clock, {.tuner = &tuner}).code;
 }
 
 void set_device(CompileModelOptions& options, std::string_view name) {
@@ -423,7 +457,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   ErrorContext context("compiling {}", path.string());
   const std::vector<ConstantData> imported = program.constants;
   model = compile_graph(std::move(program), options, std::move(model));
-  if (!use_graphs) return model;
+  if (!use_graphs || model.choices_late > 0) return model;
   PhaseClock publishing(model.phases);
   CompiledGraph graph = model.graph;
   const std::span<const std::byte> bytes = file->bytes();
@@ -480,18 +514,25 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   Stopwatch work;
 
   std::optional<tune::Tuner> tuner;
-  if (options.choose.is_asked()) tuner.emplace(runtime_choices(), cache_, tuner_options(options.choose));
+  Choosing choosing;
+  if (options.choose.is_asked()) {
+    tuner.emplace(runtime_choices(), cache_, tuner_options(options));
+    choosing = {.tuner = &*tuner, .tools = &toolchain()};
+  }
   std::vector<GeneratedVariant> variants;
   for (const SizeValues& sizes : options.variants) {
     const std::string suffix = fmt::format("_v{}", variants.size());
     Dumps dumps(options.dump_ir.empty() ? options.dump_ir : options.dump_ir / suffix.substr(1));
-    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock, tuner ? &*tuner : nullptr));
+    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock, choosing));
   }
   Dumps dumps(options.dump_ir);
   std::set<std::string> known_guards;
   for (sym::Expr guard : program.guards) known_guards.insert(sym::to_string(guard));
-  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, tuner ? &*tuner : nullptr));
-  if (tuner) model.choices = tuner->decisions();
+  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, choosing));
+  if (tuner) {
+    model.choices = tuner->decisions();
+    model.choices_late = tuner->counters().late;
+  }
   if (tuner && options.choose.keep) {
     model.choices_log = tuner->log();
     model.choices_lock = tuner->as_lock().text();
@@ -559,7 +600,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     clock.done("compile");
     cache.put_library(library, model.library);
   }
-  if (bypass.empty()) {
+  if (bypass.empty() && model.choices_late == 0) {  // else the next compilation goes on
     cache.count_miss();
     model.graph = {.library_key = library.hex,
                    .guards = model.guards,

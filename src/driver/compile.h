@@ -21,7 +21,7 @@ namespace toroid {
 
 class MappedFile;
 
-// Which implementations of library kernels a program uses (docs/tuning.md). Without either of the first two, kernels decide when they
+// Which implementations of library kernels a program uses, and on a GPU which way each of its steps is done (docs/tuning.md). Without either of the first two, kernels decide when they
 // are called.
 struct ChooseOptions {
   bool measure = false;                       // all that may compete, in a worker process
@@ -29,10 +29,11 @@ struct ChooseOptions {
   int threads = 0;                            // of a call, when it is measured; 0: the default
   std::vector<std::string> worker = {};       // the command of a tuning worker; empty: this program is toroid
   bool keep = false;                          // CompiledModel::choices is wanted
+  double limit_s = 18;                        // of a program for a GPU: no problem is begun later
 
   bool is_asked() const { return measure || lock; }
 };
-tune::TunerOptions tuner_options(const ChooseOptions& options);
+tune::TunerOptions tuner_options(const ChooseOptions& options);  // of library kernels
 
 struct CompileModelOptions {
   codegen::Target target = codegen::Target::Cpu;
@@ -64,6 +65,8 @@ struct CompileModelOptions {
   std::optional<schedule::Forms> forms = {};
 };
 
+// Of what these options choose.
+tune::TunerOptions tuner_options(const CompileModelOptions& options);
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
 
@@ -102,6 +105,7 @@ struct CompiledModel {
   std::vector<std::string> guards;   // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
   std::vector<tune::Decision> choices;    // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
+  uint64_t choices_late = 0;              // of them those that the time did not suffice for; compiling again goes on with them
   std::string choices_log, choices_lock;  // if ChooseOptions::keep: the same as JSON, and as a lock file
   CompiledGraph graph;                    // what the cache keeps of it; empty after a bypass
   double seconds() const;
@@ -141,7 +145,8 @@ class CompileSession {
   std::optional<Toolchain> toolchain_;
 };
 
-// The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed. Consumes the program.
+// The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed, and nothing is measured. Consumes the
+// program.
 codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options = {}, int threads = 1);
 
 }  // namespace toroid

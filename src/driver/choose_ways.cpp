@@ -1,0 +1,252 @@
+#include "driver/choose_ways.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file/file.h"
+#include "driver/build_library.h"
+#include "driver/generated_variant.h"
+#include "driver/gpu_binaries.h"
+#include "program/module.h"
+#include "runtime/cuda/device.h"
+#include "schedule/axes.h"
+#include "schedule/call_arguments.h"
+#include "schedule/cuda/step_alone.h"
+#include "schedule/cuda/ways.h"
+#include "support/hash.h"
+#include "support/log.h"
+#include "support/process/thread_pool.h"
+#include "tune/measure/program_trial.h"
+
+namespace toroid {
+namespace {
+
+// A way that is quicker by less is not taken: what differs so little differs by chance.
+constexpr double kLeastGain = 1.015;
+
+// Steps that are equal but for names, and the ways of each.
+struct StepProblem {
+  std::string name;
+  std::vector<std::pair<size_t, std::vector<schedule::Way>>> steps;  // positions in the schedule
+  const std::vector<schedule::Way>& ways() const { return steps.front().second; }
+  double seconds() const { return static_cast<double>(steps.size()) * ways().front().seconds; }
+};
+
+std::string kind_of(const schedule::Step& step) {
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  if (call == nullptr) return "rows";
+  return schedule::call_arguments(call->call).name;
+}
+
+OperandMeta meta_of_buffer(const loop::Buffer& buffer) {
+  OperandMeta meta{.dtype = buffer.dtype};
+  for (sym::Expr size : buffer.sizes) meta.sizes.push_back(size.value());
+  for (sym::Expr stride : buffer.strides) meta.strides.push_back(stride.value());
+  return meta;
+}
+
+// "gpu.matmul.bf16(bf16[64, 64], bf16[64, 64]) -> bf16[64, 64]; epilogue; step 5f0c…"
+std::string name_of_problem(const loop::LoopProgram& loops, const schedule::Step& step) {
+  Problem problem;
+  for (schedule::BufferId id : schedule::reads_of(step)) problem.inputs.push_back(meta_of_buffer(loops.buffer(id)));
+  for (schedule::BufferId id : schedule::writes_of(step)) problem.outputs.push_back(meta_of_buffer(loops.buffer(id)));
+  problem.family = fmt::format("gpu.{}.{}", kind_of(step), to_string(problem.outputs.at(0).dtype));
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  problem.has_epilogue = call != nullptr && call->epilogue.has_value();
+  constexpr size_t kDigits = 16;
+  return fmt::format("{}; step {}", to_string(problem), sha256(schedule::text_without_names(loops, step)).hex().substr(0, kDigits));
+}
+
+std::string family_of_problem(const std::string& name) { return name.substr(0, name.find('(')); }
+
+// Terms of the sums that decide how far results may differ.
+int64_t depth_of(const schedule::Step& step) {
+  if (const auto* kernel = std::get_if<schedule::Kernel>(&step))
+    return std::max<int64_t>(sym::evaluate_hint(schedule::product_of_extents(kernel->inner)), 1);
+  if (const auto* call = std::get_if<schedule::CallStep>(&step)) {
+    const std::vector<loop::Operand>& in = call->call.operands;
+    if (std::holds_alternative<Matmul>(call->call.op)) return in[0].sizes.back().value();
+    if (std::holds_alternative<Attention>(call->call.op)) return in[1].sizes[in[1].sizes.size() - 2].value();
+    int64_t depth = 1;
+    for (size_t d = 1; d < in[1].sizes.size(); ++d) depth *= in[1].sizes[d].value();
+    return depth;
+  }
+  return 1;
+}
+
+std::vector<StepProblem> problems_of(schedule::Schedule& schedule) {
+  std::vector<StepProblem> problems;
+  std::map<std::string, size_t> known;
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    const schedule::Step& step = schedule.steps[s];
+    if (!schedule::can_be_alone(*schedule.loops, step)) continue;
+    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step);
+    if (ways.size() < 2) continue;
+    std::string name = name_of_problem(*schedule.loops, step);
+    const auto [found, is_new] = known.try_emplace(name, problems.size());
+    if (is_new) problems.push_back({std::move(name), {}});
+    problems[found->second].steps.emplace_back(s, std::move(ways));
+  }
+  std::ranges::stable_sort(problems, std::greater(), &StepProblem::seconds);
+  return problems;
+}
+
+// The libraries of the ways that are measured, compiled while others are tried.
+class Libraries {
+ public:
+  Libraries(const Program& program, const loop::LoopProgram& loops, const std::vector<StepProblem>& problems, const WaysOptions& how)
+      : program_(program), loops_(loops), problems_(problems), how_(how), made_(problems.size()) {}
+  ~Libraries() { is_over_ = true; }
+
+  std::filesystem::path folder_of(size_t problem) const { return folder_.path() / std::to_string(problem); }
+
+  // In this order.
+  void begin(const std::vector<size_t>& problems) {
+    pool_.emplace(static_cast<size_t>(std::max(1, how_.threads)));
+    for (size_t problem : problems) {
+      std::filesystem::create_directory(folder_of(problem));
+      for (const schedule::Way& way : problems_[problem].ways()) {
+        auto sources = std::make_shared<const LibrarySources>(sources_of_step(program_, loops_, way.step, how_.options));
+        made_[problem].push_back(pool_->submit([this, problem, &way, sources] { return make(problem, way, *sources); }));
+      }
+    }
+  }
+
+  // Why ways have no library, by name.
+  std::map<std::string, std::string> wait(size_t problem) {
+    std::map<std::string, std::string> reasons;
+    for (size_t i = 0; i < made_[problem].size(); ++i) {
+      const std::string reason = made_[problem][i].get();
+      if (!reason.empty()) reasons[problems_[problem].ways()[i].name] = reason;
+    }
+    return reasons;
+  }
+
+ private:
+  // "" or why not.
+  std::string make(size_t problem, const schedule::Way& way, const LibrarySources& sources) {
+    if (is_over_) return "the time was up";
+    try {
+      std::mutex telling;
+      std::string spills;
+      const std::string library = build_library(sources, *how_.tools, 1, {.optimization = 2}, [&](const KernelResources& kernel) {
+        const std::lock_guard lock(telling);
+        if (kernel.spilled_bytes > 0) spills = fmt::format("its kernel spills {} bytes of registers", kernel.spilled_bytes);
+      });
+      const bool is_default = &way == &problems_[problem].ways().front();
+      if (!spills.empty() && !is_default) return spills;
+      write_file_atomically(folder_of(problem) / (way.name + ".so"), std::string_view(library));
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  }
+
+  const Program& program_;
+  const loop::LoopProgram& loops_;
+  const std::vector<StepProblem>& problems_;
+  const WaysOptions& how_;
+  TempFolder folder_{"toroid-ways"};
+  std::atomic<bool> is_over_ = false;
+  std::vector<std::vector<std::future<std::string>>> made_;  // by problem and way
+  std::optional<ThreadPool> pool_;                           // its destructor waits
+};
+
+OperandMeta operand_of_elements(const TensorType& type) { return contiguous_operand(type.dtype, {type.sizes[0].value()}); }
+
+tune::Question question_about(const Program& program, const loop::LoopProgram& loops, const StepProblem& problem,
+                              std::filesystem::path folder) {
+  const schedule::Step& step = problem.ways().front().step;
+  tune::Question question{.problem = problem.name, .family = family_of_problem(problem.name), .choices = {}, .least_gain = kLeastGain};
+  for (const schedule::Way& way : problem.ways()) question.choices.push_back({.name = way.name, .description = "", .cost_s = way.seconds});
+  tune::ProgramsToTry programs{.tensors = {.family = question.family}, .folder = std::move(folder)};
+  const schedule::StepAlone alone = schedule::step_alone(program, loops, step);
+  const Graph& graph = alone.program.graph;
+  for (ValueId id : graph.inputs) programs.tensors.inputs.push_back(operand_of_elements(graph.type(id)));
+  for (ValueId id : graph.outputs) programs.tensors.outputs.push_back(operand_of_elements(graph.type(id)));
+  programs.tensors.integers = {depth_of(step)};
+  for (const auto* list : {&programs.tensors.inputs, &programs.tensors.outputs}) {
+    for (const OperandMeta& each : *list) question.needed_bytes += 2 * static_cast<double>(each.extent_bytes());
+  }
+  question.trial = to_string(programs);
+  return question;
+}
+
+}  // namespace
+
+LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step,
+                               const CompileModelOptions& options) {
+  schedule::StepAlone alone = schedule::step_alone(program, loops, step);
+  program::Module module = program::make_module(alone.graphs, alone.program, {.device = program::Device::Cuda});
+  std::vector<GeneratedVariant> variants;
+  codegen::GeneratedProgram code = codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target});
+  variants.push_back({{}, std::move(alone.program), std::move(code)});
+  codegen::GeneratedProgram& made = variants[0].code;
+  LibrarySources sources{.units = std::move(made.units), .gpu_units = std::move(made.gpu_units)};
+  sources.units.back() += tables_text(variants, ConstantTable(variants));
+  if (options.target != codegen::Target::Cuda) return sources;
+  if (sources.gpu_units.empty()) sources.gpu_units.push_back("");  // a call of the library
+  sources.binaries = binaries_of(sources.gpu_units.size(), architectures_of(options));
+  sources.units.back() += codegen::gpu_tables(sources.binaries, made.draws);
+  return sources;
+}
+
+tune::Identity identity_of_gpu(const CompileModelOptions& options) {
+  tune::Identity identity = tune::identity_of_this_machine();
+  if (options.target != codegen::Target::Cuda) return identity;
+  const std::vector<std::string> architectures = architectures_of(options);
+  identity.isa = fmt::format("{}, {}", fmt::join(architectures, " "), nvrtc_version());
+  if (!options.choose.lock) identity.machine = cuda::Device::get(options.gpu).name();
+  return identity;
+}
+
+void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& options) {
+  tuning.identity = identity_of_gpu(options);
+  // Rounds that a GPU has of: caches are emptied before each run, which takes longer than most.
+  tuning.measure.rounds = {.round_s = 2e-3, .most_repetitions = 20, .limit_s = 1.5};
+  if (tuning.worker.argv.empty()) return;
+  tuning.worker.start_timeout = std::chrono::seconds(20);
+  if (options.target != codegen::Target::Cuda) return;
+  const tune::WorkerOptions any = tuning.worker;
+  const auto on_gpu = [&](int gpu) {
+    tune::WorkerOptions worker = any;
+    worker.argv.insert(worker.argv.end(), {"--gpu", std::to_string(gpu)});
+    return worker;
+  };
+  tuning.worker = on_gpu(options.gpu);
+  const std::string name = cuda::Device::get(options.gpu).name();
+  for (int gpu = 0; gpu < cuda::Device::count(); ++gpu) {
+    if (gpu != options.gpu && cuda::Device::get(gpu).name() == name) tuning.others.push_back(on_gpu(gpu));
+  }
+}
+
+void choose_ways(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner, const WaysOptions& how) {
+  schedule::Schedule& schedule = graphs[0].schedule;
+  const std::vector<StepProblem> problems = problems_of(schedule);
+  Libraries libraries(program, *schedule.loops, problems, how);
+  std::vector<tune::Question> questions;
+  for (const StepProblem& problem : problems) {
+    const size_t position = questions.size();
+    questions.push_back(question_about(program, *schedule.loops, problem, libraries.folder_of(position)));
+    questions.back().prepare = [&libraries, position] { return libraries.wait(position); };
+  }
+  const std::vector<const tune::Decision*> decisions =
+      tuner.choose_all(questions, how.options.choose.limit_s / static_cast<double>(1 + how.options.variants.size()),
+                       [&](const std::vector<size_t>& positions) { libraries.begin(positions); });
+  for (size_t p = 0; p < problems.size(); ++p) {
+    for (const auto& [position, ways] : problems[p].steps) {
+      const auto way = std::ranges::find(ways, decisions[p]->choice, &schedule::Way::name);
+      TOROID_CHECK(way != ways.end(), "'{}' has no way '{}'", problems[p].name, decisions[p]->choice);
+      schedule.steps[position] = way->step;
+    }
+  }
+}
+
+}  // namespace toroid
