@@ -233,8 +233,12 @@ std::vector<BufferId> writes_of(const CallStep& step) { return step.epilogue ? s
 std::vector<BufferId> writes_of(const Step& step) {
   return match(
       step, [](const Kernel& s) { return s.writes; }, [](const ScanKernel& s) { return s.outputs; },
-      [](const ScatterKernel& s) { return std::vector<BufferId>{s.out}; }, [](const CallStep& s) { return writes_of(s); },
-      [](const BindStep&) { return std::vector<BufferId>{}; },
+      [](const ScatterKernel& s) {
+        std::vector<BufferId> result = {s.out};
+        if (s.ordered && s.ordered->parts) result.push_back(*s.ordered->parts);
+        return result;
+      },
+      [](const CallStep& s) { return writes_of(s); }, [](const BindStep&) { return std::vector<BufferId>{}; },
       [](const ChainStep& s) {
         std::vector<BufferId> result;
         for (const CallStep& call : s.calls) {

@@ -187,6 +187,9 @@ struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each r
   // On a GPU, where elements are taken by their destinations (cuda/sorted_scatter.h): these, ascending, and which element each belongs to.
   struct Ordered {
     BufferId keys, elements;
+    // Where elements are combined: of each chunk of them what it has of its first and of its last destination, as far as other chunks have
+    // elements of that too; a second kernel puts these together.
+    std::optional<BufferId> parts = {};
   };
   std::optional<Ordered> ordered = {};
 };

@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/kernel.h"
+#include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/prelude.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/product_tiles.h"
 #include "support/text_buffer.h"
 
@@ -84,6 +86,7 @@ class FunctionPrinter {
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
+  void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks, const schedule::Overlap& overlap);
   void print_base_copy(const schedule::ScatterKernel& scatter);
   // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all its
   // arguments. `waits`: its threads wait for each other.

@@ -56,18 +56,27 @@ void FunctionPrinter::print_base_copy(const schedule::ScatterKernel& scatter) {
 
 void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap) {
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
-  const cuda::CudaKernel printed = cuda::print_kernel(loops_, kernel, graph_of(graph), shared_.kernels.fresh_name(base), overlap);
-  const std::string& name = add_kernel(printed.source);
-  shared_.kernel_preludes.try_emplace(name, printed.preludes);
-  const bool emulated = shared_.target == Target::EmulatedCuda;
-
-  auto block = body_.block("{");
-  if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel)) print_base_copy(*scatter);
+  const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
+  const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);
+  if (scatter != nullptr) print_base_copy(*scatter);
   if (const auto* group = std::get_if<schedule::ParallelKernels>(&kernel)) {
     for (const schedule::ParallelKernel& each : group->kernels) {
       if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&each)) print_base_copy(*scatter);
     }
   }
+  print_gpu_launch(cuda::print_kernel(loops_, kernel, graph_of(graph), shared_.kernels.fresh_name(base), overlap), grid, blocks, overlap);
+  if (scatter != nullptr && scatter->ordered && scatter->ordered->parts) {
+    const std::string join = fmt::format("{}_join{}", identifier(scatter->name), shared_.suffix);
+    print_gpu_launch(cuda::print_join(loops_, *scatter, graph_of(graph), shared_.kernels.fresh_name(join)), grid, blocks, {});
+  }
+}
+
+void FunctionPrinter::print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
+                                       const schedule::Overlap& overlap) {
+  const std::string& name = add_kernel(printed.source);
+  shared_.kernel_preludes.try_emplace(name, printed.preludes);
+  const bool emulated = shared_.target == Target::EmulatedCuda;
+  auto block = body_.block("{");
   std::vector<std::string> passed;
   for (const KernelParameter& parameter : printed.source.parameters) {
     const loop::Buffer& each = buffer(parameter.buffer);
@@ -79,7 +88,6 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
     body_.write(fmt::format("const int32_t step = {};", number_));
     passed.insert(passed.end(), {"(void*)&failure", "(void*)&step"});
   }
-  const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   write_gpu_launch({name, types_of_arguments(loops_, printed), std::move(passed), printed.tensor_maps, blocks, grid.threads,
                     grid.shared_bytes, grid.resident, printed.waits, overlap.starts_early});
 }

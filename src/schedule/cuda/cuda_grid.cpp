@@ -88,6 +88,15 @@ ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKe
   return result;
 }
 
+int64_t scatter_chunk(const loop::LoopProgram& program, const ScatterKernel& kernel) {
+  constexpr int64_t kChunkThreads = 1 << 18, kLeastChunk = 16, kMostChunk = 1024;
+  const ScatterThreads threads = scatter_threads(program, kernel);
+  const int64_t all = sym::evaluate_hint(product_of_extents(threads.parallel) * product_of_extents(threads.serial));
+  int64_t chunk = kLeastChunk;
+  while (chunk < kMostChunk && all / chunk > kChunkThreads) chunk *= 2;
+  return chunk;
+}
+
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
   return match(
       step,
@@ -113,7 +122,9 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
       },
       [&](const ScatterKernel& kernel) -> CudaGrid {
         const ScatterThreads threads = scatter_threads(program, kernel);
-        const sym::Expr of_combination = kernel.ordered ? product_of_extents(threads.serial) : sym::Expr(threads.owners);
+        sym::Expr of_combination = threads.owners;
+        if (kernel.ordered) of_combination = product_of_extents(threads.serial);
+        if (kernel.ordered && kernel.ordered->parts) of_combination = sym::ceil_div(of_combination, scatter_chunk(program, kernel));
         return {sym::ceil_div(product_of_extents(threads.parallel) * of_combination, kScatterThreads), kScatterThreads};
       },
       [&](const CallStep& call) -> CudaGrid {

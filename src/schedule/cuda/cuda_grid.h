@@ -42,6 +42,8 @@ struct ScatterThreads {
   // Where the former are too few: so many threads go through the same elements, and each takes the destinations that are its own.
   int owners = 1;
 };
+// Of an ordered scatter with parts: elements of a chunk, all of which a thread takes, for one combination of the parallel axes.
+int64_t scatter_chunk(const loop::LoopProgram& program, const ScatterKernel& kernel);
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
 
 // Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too. Of kernels that are started together: the

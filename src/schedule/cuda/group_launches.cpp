@@ -103,6 +103,8 @@ class Grouping {
     const auto* kernel = std::get_if<Kernel>(&step);
     const bool is_plain = kernel != nullptr && kernel->gpu && kernel->finish.empty() && kernel->other_forms.empty();
     if (!is_plain && !std::holds_alternative<ScatterKernel>(step)) return std::nullopt;
+    const auto* scatter = std::get_if<ScatterKernel>(&step);
+    if (scatter != nullptr && scatter->ordered && scatter->ordered->parts) return std::nullopt;  // it is two kernels
     const CudaGrid grid = cuda_grid_of(program_, step);
     if (!grid.blocks.is_const() || grid.blocks.value() * grid.threads > kSmallThreads) return std::nullopt;
     if (kernel == nullptr) return kScatterBlock;

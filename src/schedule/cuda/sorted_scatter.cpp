@@ -30,6 +30,11 @@ std::optional<Destination> destination_of(const loop::LoopProgram& program, cons
   return Destination{key, within};
 }
 
+sym::Expr parts_of_chunks(const loop::LoopProgram& program, const ScatterKernel& kernel) {
+  const ScatterThreads threads = scatter_threads(program, kernel);
+  return 2 * sym::ceil_div(product_of_extents(threads.serial), scatter_chunk(program, kernel)) * product_of_extents(threads.parallel);
+}
+
 std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, ScatterKernel& kernel) {
   const ScatterThreads threads = scatter_threads(program, kernel);
   const sym::Expr elements = product_of_extents(threads.serial);
@@ -38,11 +43,12 @@ std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, Scatt
   if (!destination) return std::nullopt;
 
   const bool is_small = sym::known_le(sym::product(program.buffer(kernel.out).sizes), std::numeric_limits<int32_t>::max());
-  const auto add_buffer = [&](const char* what, DType dtype) {
-    return program.add_buffer({.name = kernel.name + what, .dtype = dtype, .sizes = {elements}, .strides = {1}});
+  const auto add_buffer = [&](const char* what, DType dtype, sym::Expr size) {
+    return program.add_buffer({.name = kernel.name + what, .dtype = dtype, .sizes = {size}, .strides = {1}});
   };
   const DType dtype = is_small ? DType::I32 : DType::I64;
-  const BufferId keys = add_buffer("_keys", dtype), sorted = add_buffer("_sorted", dtype), order = add_buffer("_order", DType::I64);
+  const BufferId keys = add_buffer("_keys", dtype, elements), sorted = add_buffer("_sorted", dtype, elements),
+                 order = add_buffer("_order", DType::I64, elements);
   sym::Expr place = 0;
   for (sym::Expr axis : threads.serial) place = place * extent(axis) + axis;
   const ExprId value = program.exprs.convert(program.exprs.index(destination->key), dtype);
@@ -62,6 +68,8 @@ std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, Scatt
                 .outputs = {sorted, order},
                 .provenance = kernel.provenance};
   kernel.ordered = ScatterKernel::Ordered{sorted, order};
+  if (kernel.mode != ScatterMode::Set)
+    kernel.ordered->parts = add_buffer("_parts", program.exprs.dtype(kernel.value), parts_of_chunks(program, kernel));
   kernel.reads.insert(kernel.reads.end(), {sorted, order});
   return SortedScatter{std::move(writes), std::move(sort)};
 }

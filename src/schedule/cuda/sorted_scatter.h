@@ -1,9 +1,12 @@
 // Scatters of many elements in the order of their destinations.
 //
-// Destinations are written down and sorted, stably; then a thread takes the elements of one destination, in their order. Results are those
-// of one element after the other, in every call, and the work grows with the elements alone.
+// Destinations are written down and sorted, stably; then threads take chunks of the elements in this order, and combine those of one
+// destination. What a chunk has of a destination that others have elements of too, a second kernel puts together, chunk after chunk. So the
+// work grows with the elements alone, a destination that most elements have is the work of many threads, and results are the same in every
+// call. Of elements that are not combined the last one counts, which one thread takes.
 //
-//   scatter out[i[k] * 128 + c]   =>   kernel keys[k] = i[k] * 128;  call sorted, order = sort(keys);  scatter … ordered by sorted, order
+//   scatter out[i[k] * 128 + c]   =>   kernel keys[k] = i[k] * 128;  call sorted, order = sort(keys);  scatter … ordered by sorted, order,
+//                                      parts
 #pragma once
 
 #include <vector>
@@ -18,6 +21,9 @@ struct Destination {
   sym::Expr key, within;
 };
 std::optional<Destination> destination_of(const loop::LoopProgram& program, const ScatterKernel& kernel);
+
+// How many parts the chunks of a scatter have: two for each chunk and combination of the parallel axes.
+sym::Expr parts_of_chunks(const loop::LoopProgram& program, const ScatterKernel& kernel);
 
 // What comes before the scatter: a kernel, not planned yet, and a sort. None where the scatter stays as it is.
 struct SortedScatter {

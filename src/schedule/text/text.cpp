@@ -160,7 +160,11 @@ class StepsWriter : loop::BlockText {
     line_of("outer", loop::text_of(scatter.axes));
     line_of("reads", writer_.buffers(scatter.reads));
     if (scatter.split) line(fmt::format("split dim {} at {}", scatter.split->dim, sym::to_string(scatter.split->index)));
-    if (scatter.ordered) line(fmt::format("ordered by {}", writer_.buffers(std::vector{scatter.ordered->keys, scatter.ordered->elements})));
+    if (scatter.ordered) {
+      std::vector<BufferId> lists = {scatter.ordered->keys, scatter.ordered->elements};
+      if (scatter.ordered->parts) lists.push_back(*scatter.ordered->parts);
+      line(fmt::format("ordered by {}", writer_.buffers(lists)));
+    }
     line(fmt::format("store {}[{}] = {} {} of {}", writer_.buffer(scatter.out), sym::to_string(scatter.position),
                      writer_.buffer(scatter.base), toroid::to_string(scatter.mode),
                      writer_.expr(scatter.value, origin_of(scatter.provenance))));

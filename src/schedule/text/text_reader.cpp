@@ -292,8 +292,9 @@ class ScheduleReader : private loop::LoopTextReader {
       cursor_.expect_word("by");
       const size_t place = cursor_.place();
       const std::vector<BufferId> lists = buffers();
-      if (lists.size() != 2) cursor_.fail_at(place, "a scatter is ordered by destinations and elements");
+      if (lists.size() != 2 && lists.size() != 3) cursor_.fail_at(place, "a scatter is ordered by destinations and elements");
       made.ordered = ScatterKernel::Ordered{lists[0], lists[1]};
+      if (lists.size() == 3) made.ordered->parts = lists[2];
     }
     cursor_.expect_word("store");
     made.out = buffer();

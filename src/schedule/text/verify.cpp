@@ -328,6 +328,11 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
   require(is_integral(program.buffer(step.ordered->keys).dtype) && program.buffer(step.ordered->elements).dtype == DType::I64,
           "a scatter is ordered by integers");
   require(destination_of(program, step).has_value(), "a scatter whose destinations are no sum has an order");
+  if (!step.ordered->parts) return;
+  const loop::Buffer& parts = program.buffer(*step.ordered->parts);
+  const sym::Expr needed = parts_of_chunks(program, step);
+  require(step.mode != ScatterMode::Set && parts.dtype == program.exprs.dtype(step.value) && sym::product(parts.sizes) == needed,
+          "the parts of a scatter's chunks are {} numbers", sym::to_string(needed));
 }
 
 }  // namespace
