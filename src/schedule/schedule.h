@@ -102,7 +102,9 @@ struct GpuLoops {
   int row_threads = 1;   // of them that share a row; a power of two
   bool columns = false;  // neighbouring threads have neighbouring rows; else neighbouring elements of a row
   int vector = 1;  // neighbours along the last axis that a thread takes at once: of the inner ones; of the outer ones with columns or a map
-  int items = 0;   // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash
+  int items =
+      0;  // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map,
+          // unless 0: so many a thread takes along the axis before the last, for what does not change along it
   bool operator==(const GpuLoops&) const = default;
 };
 

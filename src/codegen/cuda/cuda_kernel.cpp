@@ -52,6 +52,7 @@ class CudaPrinter : public ThreadPrinter {
     constexpr int64_t kMostRounded = 16384;  // what the last block has beyond the last row
     Contents contents{{}, {rows + kMostRounded, row + kMostRounded}};
     for (const Stage& stage : kernel.stages) {
+      if (stage.condition) contents.values.push_back(*stage.condition);
       for (const Statement& statement : stage.statements) {
         match(
             statement,
@@ -179,6 +180,7 @@ class CudaPrinter : public ThreadPrinter {
     const std::string vector = gpu_.vector > 1 ? fmt::format(" * {}", gpu_.vector) : "";
     const std::string place = fmt::format("blockIdx.x * (Index){} + threadIdx.x", gpu_.threads);
     body_.line(fmt::format("const Index element = {};", vector.empty() ? place : "(" + place + ")" + vector));
+    if (gpu_.items > 1) return repeated_map(kernel, elements);
     body_.line(fmt::format("if (element >= {}) return;", index(elements)));
     decode(kernel.outer, "element");
     for (const Stage& stage : kernel.stages) {
@@ -186,6 +188,28 @@ class CudaPrinter : public ThreadPrinter {
       elements_of(stage, kernel.outer, "");
       combine_accumulators(stage);
     }
+  }
+
+  // A thread takes several elements along the axis before the last, at equal distances, so that threads beside each other take what lies
+  // together. What does not change along it, the compiler computes once.
+  void repeated_map(const schedule::Kernel& kernel, sym::Expr elements) {
+    body_.line(fmt::format("if (element >= {}) return;", index(sym::floor_div(elements, gpu_.items))));
+    const sym::Expr repeated = *(kernel.outer.end() - 2);
+    const std::string distance = print_factor(exprs_, names_, sym::floor_div(extent(repeated), gpu_.items));
+    std::string rest = "element";
+    for (size_t d = kernel.outer.size(); d-- > 0;) {
+      const sym::Expr axis = kernel.outer[d];
+      if (axis.is_const()) continue;
+      const std::string name = axis == repeated ? "first_repeated" : body_.name_of(axis), next = body_.fresh("rest");
+      const std::string size = axis == repeated ? distance : print_factor(exprs_, names_, extent(axis));
+      body_.line(fmt::format("const Index {0} = {1} % {2}, {3} = {1} / {2};", name, rest, size, next));
+      rest = next;
+    }
+    body_.line("UNROLLED_BY_4");
+    body_.open(fmt::format("for (int item = 0; item < {}; ++item) {{", gpu_.items));
+    body_.line(fmt::format("const Index {} = first_repeated + item * (Index){};", body_.name_of(repeated), distance));
+    for (const Stage& stage : kernel.stages) elements_of(stage, kernel.outer, "");
+    body_.close();
   }
 
   // What one thread of a row does for all.
@@ -234,16 +258,36 @@ class CudaPrinter : public ThreadPrinter {
   }
   bool changes(ExprId id, const std::vector<sym::Expr>& axes) const { return !schedule::varying(exprs_, {id}, axes).empty(); }
 
+  // The scope of a stage's loop, which a thread leaves out where its condition holds in no column.
+  void open_stage(const Stage& stage) {
+    if (!stage.condition) return body_.open("{");
+    const sym::Expr axis = kernel_->outer.empty() ? sym::Expr(0) : kernel_->outer.back();
+    if (of_thread() == 1 || !changes(*stage.condition, {axis})) {
+      const std::string condition = body_.value(*stage.condition);
+      return body_.open(fmt::format("if ({}) {{", condition));
+    }
+    const std::string any = body_.fresh("any"), first = body_.fresh("first"), k = body_.fresh("k"), name = body_.name_of(axis);
+    body_.line(fmt::format("bool {} = false;", any));
+    body_.line(fmt::format("const Index {} = {};", first, name));
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", k, of_thread()));
+    body_.line(fmt::format("const Index {} = {} + {};", name, first, k));
+    body_.column = fmt::format("[{}]", k);
+    const std::string condition = body_.value(*stage.condition);
+    body_.line(fmt::format("{0} = {0} || {1};", any, condition));
+    body_.column.clear();
+    body_.close();
+    body_.open(fmt::format("if ({}) {{", any));
+  }
+
   void row_stage(const Stage& stage, sym::Expr row) {
+    declare_accumulators(stage);
+    open_stage(stage);
     if (gpu_.row_threads == 1 && gpu_.items == 0 && (gpu_.columns || gpu_.vector == 1)) {
-      declare_accumulators(stage);
-      body_.open("{");
       row_of_thread(stage);
       body_.close();
       return combine_accumulators(stage);
     }
-    declare_accumulators(stage);
-    body_.open("{");
     const std::vector<sym::Expr>& axes = of_thread() > 1 ? kernel_->outer : kernel_->inner;  // along the last one the thread has neighbours
     std::vector<sym::Expr> changing = kernel_->inner;
     if (of_thread() > 1) changing.push_back(axes.back());
@@ -257,7 +301,12 @@ class CudaPrinter : public ThreadPrinter {
       if (row.value() < int64_t{1} * gpu_.items * step) body_.line(fmt::format("if (place >= {}) continue;", row.value()));
     } else {
       const std::string length = index(row);
-      if (gpu_.columns && stage.statements.size() == 1) body_.line("UNROLLED_BY_16");  // for as many loads at once
+      // For some loads at once.
+      if (of_thread() >= 4) {
+        body_.line("UNROLLED_BY_4");
+      } else if (gpu_.columns && stage.statements.size() == 1) {
+        body_.line("UNROLLED_BY_16");
+      }
       body_.open(fmt::format("for (Index place = {}; place < {}; place += {}) {{", first, length, step));
     }
     decode(kernel_->inner, "place");
@@ -364,7 +413,11 @@ class CudaPrinter : public ThreadPrinter {
   void declare_accumulator(size_t i) {
     const schedule::Accumulator& acc = kernel_->accumulators[i];
     const std::string_view type = register_type(own_dtype(acc));
-    if (is_arg(acc.op)) {
+    if (is_arg(acc.op) && of_thread() > 1) {
+      body_.line(fmt::format("Best<{}> best{}[{}];", type, i, of_thread()));
+      body_.line("UNROLLED");
+      body_.line(fmt::format("for (int k = 0; k < {}; ++k) best{}[k] = {{0, -1}};", of_thread(), i));
+    } else if (is_arg(acc.op)) {
       body_.line(fmt::format("Best<{}> best{} = {{0, -1}};", type, i));
     } else {
       const std::string identity = identity_text(acc.op, own_dtype(acc));
@@ -381,12 +434,31 @@ class CudaPrinter : public ThreadPrinter {
     const std::string value = body_.value(s.value);
     if (is_arg(acc.op)) {
       const std::string at = index(s.position);
-      return body_.line(fmt::format("best{0} = better<{1}>(best{0}, Best<{2}>{{{3}, {4}}});", i, acc.op == ReduceOp::ArgMin,
-                                    register_type(acc.dtype), value, at));
+      return body_.line(fmt::format("best{0}{5} = better<{1}>(best{0}{5}, Best<{2}>{{{3}, {4}}});", i, acc.op == ReduceOp::ArgMin,
+                                    register_type(acc.dtype), value, at, body_.column));
     }
     const DType own = own_dtype(acc);
     const std::string sum = fmt::format("sum{}{}", i, body_.column), x = own == acc.dtype ? value : fmt::format("(double){}", value);
     body_.line(fmt::format("{} = {};", sum, combine_text(acc.op, own, {sum, false, true}, {x, false, true})));
+  }
+
+  // The same of neighbouring columns. `total`: of column k; positions are combined before.
+  void combine_several(size_t i, const std::string& type, const std::string& total) {
+    const schedule::Accumulator& acc = kernel_->accumulators[i];
+    const bool arg = is_arg(acc.op);
+    const std::string both = arg ? fmt::format("better<{}>(a, b)", acc.op == ReduceOp::ArgMin)
+                                 : combine_text(acc.op, type == "double" ? DType::F64 : acc.dtype, {"a", false, true}, {"b", false, true});
+    const auto combine = [&](std::string_view what) {
+      if (gpu_.row_threads == 1) return;
+      waits_ = true;
+      body_.line(fmt::format("combine_columns<{0}, {1}, {2}>({3}{4}, []({5} a, {5} b) {{ return {5}({6}); }});", gpu_.row_threads,
+                             gpu_.threads / gpu_.row_threads, of_thread(), what, i, type, both));
+    };
+    if (arg) combine("best");
+    body_.line(fmt::format("{} acc{}[{}];", arg ? "int64_t" : type, i, of_thread()));
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int k = 0; k < {}; ++k) acc{}[k] = {};", of_thread(), i, total));
+    if (!arg) combine("acc");
   }
 
   // Of the threads of the row. Sums of floats that are kept in double are added so.
@@ -399,6 +471,7 @@ class CudaPrinter : public ThreadPrinter {
     const bool several = of_thread() > 1;
     std::string total = fmt::format("{}{}{}", arg ? "best" : "sum", i, several ? "[k]" : "");
     if (wide) total = fmt::format("(double){}", total);
+    if (several) return combine_several(i, type, arg ? fmt::format("op_max(best{}[k].position, (int64_t)0)", i) : total);
     if (gpu_.row_threads > 1) {
       const std::string how = gpu_.columns ? fmt::format("combine_column<{}, {}>", gpu_.row_threads, gpu_.threads / gpu_.row_threads)
                                            : fmt::format("combine_row<{}>", gpu_.row_threads);
@@ -408,10 +481,7 @@ class CudaPrinter : public ThreadPrinter {
       waits_ = true;
     }
     if (arg) total = fmt::format("op_max(({}).position, (int64_t)0)", total);
-    if (!several) return body_.line(fmt::format("const auto acc{} = {};", i, total));
-    body_.line(fmt::format("{} acc{}[{}];", type, i, of_thread()));
-    body_.line("UNROLLED");
-    body_.line(fmt::format("for (int k = 0; k < {}; ++k) acc{}[k] = {};", of_thread(), i, total));
+    body_.line(fmt::format("const auto acc{} = {};", i, total));
   }
 
   schedule::GpuLoops gpu_;

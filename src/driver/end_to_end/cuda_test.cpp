@@ -76,6 +76,32 @@ graph(a: f32[6, 768], w: f32[768], b: f32[768]) {
   s: f32[] = aten::sum(a)
   return y, v, m, at, n, to, k, s
 })"},
+    // The correction of a mean is a stage of its own, for rows and columns that need it.
+    {"variance_of_large_means", R"(
+graph(x: f32[300, 40], m: f32[40]) {
+  h: f32[40] = aten::mul.Scalar(m, 300)
+  a: f32[300, 40] = aten::add.Tensor(x, h)
+  v: f32[40] = aten::var.correction(a, [0], correction=1)
+  w: f32[300] = aten::var.correction(a, [1], correction=0)
+  return v, w
+})"},
+    // A thread has neighbouring columns, in several blocks of rows.
+    {"sums_of_columns_in_vectors", R"(
+graph(x: f32[2400, 1750], y: f32[2400, 1], z: f32[1750]) {
+  s: f32[1750] = aten::sum.dim_IntList(x, [0])
+  p: f32[2400, 1750] = aten::mul.Tensor(x, y)
+  q: f32[2400, 1750] = aten::mul.Tensor(p, z)
+  t: f32[1750] = aten::sum.dim_IntList(q, [0])
+  return s, t
+})"},
+    // What is of a channel alone serves for several of a thread's elements.
+    {"map_that_repeats", R"(
+graph(x: f32[80000, 7], m: f32[7], v: f32[7]) {
+  c: f32[80000, 7] = aten::sub.Tensor(x, m)
+  e: f32[7] = aten::exp(v)
+  y: f32[80000, 7] = aten::div.Tensor(c, e)
+  return y
+})"},
     {"extrema_with_ties_and_nan", R"(
 graph(x: f32[12, 3], i: i64[40, 40]) {
   m: f32[3], at: i64[3] = aten::max.dim(x, 0)

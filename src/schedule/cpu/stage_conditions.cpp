@@ -29,7 +29,7 @@ std::optional<ExprId> condition_of(const loop::ExprTable& exprs, const Kernel& k
 }  // namespace
 
 void choose_conditions(const loop::ExprTable& exprs, Kernel& kernel) {
-  if (kernel.vector == VectorAlong::None) return;
+  if (kernel.vector == VectorAlong::None && !kernel.gpu) return;
   for (Stage& stage : kernel.stages) {
     if (!stage.inner || stage.statements.empty()) continue;
     std::optional<ExprId> common = condition_of(exprs, kernel, stage.statements[0]);

@@ -112,7 +112,10 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           }
           return {blocks, gpu.threads};
         }
-        if (kernel.inner.empty()) return {sym::ceil_div(sym::floor_div(rows, gpu.vector), gpu.threads), gpu.threads};
+        if (kernel.inner.empty()) {
+          const sym::Expr threads = sym::floor_div(rows, gpu.vector * std::max(gpu.items, 1));
+          return {sym::ceil_div(threads, gpu.threads), gpu.threads};
+        }
         return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
       },
       [](const ScanKernel& kernel) -> CudaGrid {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <unordered_set>
 
+#include "lower/cost.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention_kernel.h"
@@ -31,8 +33,13 @@ using loop::ExprTable;
 
 constexpr int kThreads = 256, kRowThreads = 128, kMostThreads = 1024;
 constexpr int kColumns = 32;  // results of a block beside each other: a warp's
+constexpr int kLanes = 8;     // of columns in vectors: 128 bytes of a row
+constexpr int64_t kColumnsOfBlocks = 1 << 14;
+constexpr int kMostColumnRegisters = 32, kVectorThreads = 512;  // of a thread's accumulators; threads of a block with vectors
 constexpr int kAccessBytes = 16, kMostVector = 8;
-constexpr int64_t kEnoughThreads = 1 << 16;       // fewer do not fill the device: each has fewer elements then
+constexpr int64_t kEnoughThreads = 1 << 16;  // fewer do not fill the device: each has fewer elements then
+constexpr int kMostRepeats = 8;
+constexpr int64_t kEnoughForRepeats = 1 << 18;    // of threads that then take several elements
 constexpr int64_t kManyColumns = 1 << 17;         // of columns, which wait for each of their elements: more need not share one
 constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
@@ -170,7 +177,8 @@ class CudaPlanner final : public Planner {
 
   // Two blocks for each multiprocessor of the largest devices; as sizes alone decide, all devices compute the same.
   void prepare(loop::LoopProgram& program) const override {
-    split_large_reductions(program, {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true});
+    split_large_reductions(program,
+                           {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks});
   }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
@@ -248,6 +256,7 @@ class CudaPlanner final : public Planner {
       plan_rows(program, kernel);
     }
     round_shared_products(program, kernel);
+    choose_conditions(program.exprs, kernel);
     steps.push_back(std::move(kernel));
   }
 
@@ -275,7 +284,7 @@ class CudaPlanner final : public Planner {
     return vector;
   }
 
-  // Of one reduction: neighbours share what does not depend on the column.
+  // Of one stage that reduces: neighbours share what does not depend on the column.
   int vector_of_columns(const loop::LoopProgram& program, const Kernel& kernel) const {
     Kernel alone = kernel;
     int reducing = 0;
@@ -283,9 +292,12 @@ class CudaPlanner final : public Planner {
       if (const auto masked = masked_stage(program.exprs, kernel, stage)) stage = masked->stage;
       reducing += stage.inner ? 1 : 0;
     }
-    const bool is_one = kernel.stashes.empty() && reducing == 1 && kernel.accumulators.size() == 1;
-    const bool has_position = is_one && (kernel.accumulators[0].op == ReduceOp::ArgMin || kernel.accumulators[0].op == ReduceOp::ArgMax);
-    return is_one && !has_position && !kernel.outer.empty() ? vector_along(program, alone, kernel.outer.back()) : 1;
+    if (!kernel.stashes.empty() || reducing != 1 || kernel.outer.empty()) return 1;
+    int registers = 0;  // of a column
+    for (const Accumulator& each : kernel.accumulators) registers += each.op == ReduceOp::ArgMin || each.op == ReduceOp::ArgMax ? 3 : 1;
+    int vector = vector_along(program, alone, kernel.outer.back());
+    while (vector > 1 && vector * registers > kMostColumnRegisters) vector /= 2;
+    return vector;
   }
 
   void plan_map(const loop::LoopProgram& program, Kernel& kernel) const {
@@ -303,8 +315,40 @@ class CudaPlanner final : public Planner {
       gpu.vector = vector_along(program, kernel, kernel.outer.back());
       if (kernel.tile) gpu.vector = std::min(gpu.vector, vector_along(program, kernel, *kernel.tile));
       while (gpu.vector > 1 && work_hint(kernel) / gpu.vector < kEnoughThreads) gpu.vector /= 2;
+      gpu.items = repeats_of_map(program, kernel, gpu.vector);
     }
     kernel.gpu = gpu;
+  }
+
+  // How many elements along the axis before the last a thread takes one after the other: so many share numbers of the last axis, as those of
+  // a channel, where it is much to read or to compute them.
+  static int repeats_of_map(const loop::LoopProgram& program, const Kernel& kernel, int vector) {
+    if (kernel.outer.size() < 2 || kernel.tile) return 0;
+    const sym::Expr axis = *(kernel.outer.end() - 2);
+    if (axis.is_const()) return 0;
+    std::vector<ExprId> values;
+    for (const Stage& stage : kernel.stages) {
+      for (const Statement& statement : stage.statements) match(statement, [&](const auto& s) { values.push_back(s.value); });
+    }
+    const std::unordered_set<ExprId> changing = varying(program.exprs, values, {axis});
+    const std::unordered_set<ExprId> of_elements = varying(program.exprs, values, kernel.outer);
+    int64_t shared = 0, own = 0;  // bytes
+    bool is_dear = false;
+    for (ExprId id : loop::reachable(program.exprs, values)) {
+      if (!of_elements.contains(id)) continue;
+      const loop::ExprNode& node = program.exprs.node(id);
+      const bool is_own = changing.contains(id);
+      if (const auto* load = std::get_if<loop::Load>(&node.op)) (is_own ? own : shared) += size_bytes(program.buffer(load->buffer).dtype);
+      const auto* compute = std::get_if<loop::Compute>(&node.op);
+      is_dear = is_dear || (!is_own && compute != nullptr &&
+                            (is_transcendental(compute->op) || compute->op == ScalarOp::Div || compute->op == ScalarOp::Sqrt ||
+                             compute->op == ScalarOp::Rsqrt));
+    }
+    if (shared == 0 || (shared <= own && !is_dear)) return 0;
+    for (int count = kMostRepeats; count > 1; count /= 2) {
+      if (sym::known_divisible(extent(axis), count) && work_hint(kernel) / vector / count >= kEnoughForRepeats) return count;
+    }
+    return 0;
   }
 
   void plan_rows(loop::LoopProgram& program, Kernel& kernel) const {
@@ -317,10 +361,13 @@ class CudaPlanner final : public Planner {
       gpu.columns = true;
       const int64_t columns = std::max<int64_t>(sym::evaluate_hint(product_of_extents(kernel.outer)), 1);
       gpu.vector = vector_of_columns(program, kernel);
-      while (gpu.vector > 1 && columns / gpu.vector < kManyColumns) gpu.vector /= 2;
-      const auto is_short_of_threads = [&] { return columns / gpu.vector * gpu.row_threads < kManyColumns; };
-      while (gpu.row_threads < kMostThreads / kColumns && gpu.row_threads * 8 < length && is_short_of_threads()) gpu.row_threads *= 2;
-      gpu.threads = std::max(kColumns * gpu.row_threads, kRowThreads);
+      // Few columns share their elements with other threads, before each thread has fewer of them.
+      const auto lanes = [&] { return gpu.vector > 1 ? kLanes : kColumns; };
+      const auto most_threads = [&] { return (gpu.vector > 1 ? kVectorThreads : kMostThreads) / lanes(); };
+      const auto is_short_of_threads = [&](int64_t of_column) { return columns / gpu.vector * of_column < kManyColumns; };
+      while (gpu.vector > 1 && is_short_of_threads(std::clamp<int64_t>(length / 8, 1, most_threads()))) gpu.vector /= 2;
+      while (gpu.row_threads < most_threads() && gpu.row_threads * 8 < length && is_short_of_threads(gpu.row_threads)) gpu.row_threads *= 2;
+      gpu.threads = std::max(lanes() * gpu.row_threads, kRowThreads);
     } else {
       gpu.vector = vector_along(program, kernel, kernel.inner.back());
       const auto share = [&] { return length / gpu.row_threads; };

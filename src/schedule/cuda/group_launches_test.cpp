@@ -126,6 +126,20 @@ TEST_P(Launches, AreOneWhereNothingStandsBetween) {
 }
 INSTANTIATE_TEST_SUITE_P(Schedule, Launches, testing::ValuesIn(kLaunches), [](const auto& row) { return row.param.name; });
 
+// Columns in vectors have fewer lanes than a warp: their blocks stay as large as they were planned.
+TEST(Launches, HaveBlocksThatADeviceTakes) {
+  const Scheduled made = scheduled(R"(
+graph(p: bf16[16384, 4096], q: bf16[16384, 2048]) {
+  x: f32[4096] = aten::sum.dim_IntList(p, [0], dtype=dtype.f32)
+  y: f32[2048] = aten::sum.dim_IntList(q, [0], dtype=dtype.f32)
+  return x, y
+})",
+                                   cuda_planner());
+  ASSERT_EQ(kinds_of_steps(made.schedule), "kernel group(2) kernel") << to_string(made.schedule);
+  for (const ParallelKernel& each : std::get<ParallelKernels>(made.schedule.steps[1]).kernels)
+    EXPECT_EQ(std::get<Kernel>(each).gpu->threads, 512) << to_string(made.schedule);
+}
+
 // What one kernel of a launch reads for the last time and what another one writes are not in the same place of the arena.
 TEST(Launches, HaveAllTheirTemporariesAtOnce) {
   const Scheduled made = scheduled(R"(

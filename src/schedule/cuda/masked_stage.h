@@ -11,7 +11,7 @@ struct MaskedStage {
   ExprId condition;
   Stage stage;  // the same, without asking
 };
-// Of a stage that is one reduction of values that change nothing where the condition does not hold.
+// Of a stage that only reduces values that change nothing where the condition does not hold, which is that of all.
 std::optional<MaskedStage> masked_stage(const loop::ExprTable& exprs, const Kernel& kernel, const Stage& stage);
 
 }  // namespace toroid::schedule

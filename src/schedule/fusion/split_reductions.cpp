@@ -15,6 +15,7 @@ namespace {
 // Of columns: so many are one task, and a block has at least so many rows.
 constexpr int64_t kBlocks = 64;
 constexpr int64_t kColumns = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 512;
+constexpr int64_t kFewBlocks = 4, kMostBlocks = 256, kLeastRowsOfBlock = 128;  // of columns that fill a device
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::MeanM2; }
 
@@ -29,13 +30,16 @@ double neutral(ReduceOp op) {
 }
 
 // Do the reduced elements lie beside each other in no tensor that is read, but those of neighbouring results in some? Lanes then run along the results.
-bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& reduction) {
+// `but_repeated`: what all results read, a number of each row, is no such tensor.
+bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& reduction, bool but_repeated) {
   bool along_results = false;
   for (loop::ExprId id : loop::reachable(program.exprs, {reduction.value})) {
     const auto* load = std::get_if<loop::Load>(&program.exprs.node(id).op);
     if (load == nullptr) continue;
     const sym::Expr position = position_of(program.buffer(load->buffer), load->index);
     auto lie_along = [&](sym::Expr axis) { return !axis.is_const() && is_contiguous(position, axis); };
+    const auto differs = [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); };
+    if (but_repeated && std::none_of(reduction.axes.begin(), reduction.axes.end(), differs)) continue;
     if (std::any_of(reduction.reduce_axes.begin(), reduction.reduce_axes.end(), lie_along)) return false;
     along_results = along_results || std::any_of(reduction.axes.begin(), reduction.axes.end(), lie_along);
   }
@@ -49,6 +53,11 @@ int64_t block_count(const loop::Reduction& reduction, bool of_columns, const Spl
   if (!of_columns) {
     if (results >= rule.few_results || row < rule.large_row) return 1;
     return rule.blocks_of_all ? rule.blocks / std::max<int64_t>(results, 1) : rule.blocks;
+  }
+  if (rule.columns > 0) {
+    if (results < kLargeTable / row) return 1;
+    const int64_t blocks = std::min({rule.columns / std::max<int64_t>(results, 1), row / kLeastRowsOfBlock, kMostBlocks});
+    return blocks < kFewBlocks ? 1 : blocks;
   }
   const int64_t tasks = (results + kColumns - 1) / kColumns;
   if (tasks >= kFewTasks || row < 2 * kLeastRows || results < kLargeTable / row) return 1;
@@ -73,7 +82,7 @@ void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule) {
     const DType dtype = reduction != nullptr ? program.exprs.dtype(reduction->value) : DType::F32;
     const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum || reduction->op == ReduceOp::Any ||
                                                   reduction->op == ReduceOp::All);
-    const bool of_columns = bounded && can_split(reduction->op) && is_of_columns(program, *reduction);
+    const bool of_columns = bounded && can_split(reduction->op) && is_of_columns(program, *reduction, rule.columns > 0);
     const int64_t wanted = bounded && can_split(reduction->op) ? block_count(*reduction, of_columns, rule) : 1;
     if (wanted < 2) {
       result.push_back(std::move(computation));

@@ -101,11 +101,14 @@ class KernelRules {
       const std::vector<sym::Expr>& axes = kernel_.inner.empty() || gpu.columns ? kernel_.outer : kernel_.inner;
       require(!axes.empty() && sym::known_divisible(*axes.back().node()->extent, gpu.vector), "vectors of {} do not fill the last axis",
               gpu.vector);
-      const bool has_positions = std::any_of(kernel_.accumulators.begin(), kernel_.accumulators.end(),
-                                             [](const Accumulator& a) { return a.op == ReduceOp::ArgMin || a.op == ReduceOp::ArgMax; });
-      require(!gpu.columns || (kernel_.stashes.empty() && !has_positions), "several columns a thread, with a stash or positions");
+      require(!gpu.columns || kernel_.stashes.empty(), "several columns a thread, with a stash");
     }
     if (gpu.items == 0) return;
+    if (kernel_.inner.empty()) {
+      const bool is_divided = kernel_.outer.size() >= 2 && sym::known_divisible(extent(*(kernel_.outer.end() - 2)), gpu.items);
+      return require(is_divided && !kernel_.tile && kernel_.accumulators.empty(),
+                     "{} vectors a thread do not divide the axis before the last", gpu.items);
+    }
     const sym::Expr row = product_of_extents(kernel_.inner);
     const int64_t vector = gpu.columns ? 1 : gpu.vector;
     require(row.is_const() && row.value() <= gpu.items * gpu.row_threads * vector, "{} vectors a thread do not hold a row of {}", gpu.items,

@@ -1,0 +1,86 @@
+// Which threads have which elements.
+#include <gtest/gtest.h>
+
+#include "schedule/planner.h"
+#include "schedule/scheduled_for_test.h"
+
+namespace toroid::schedule {
+namespace {
+
+struct ThreadsCase {
+  const char* name;
+  const char* graph;
+  const char* line;  // of the schedule's text
+};
+void PrintTo(const ThreadsCase& row, std::ostream* out) { *out << row.name; }
+
+const ThreadsCase kThreads[] = {
+    // 256 blocks of rows; 64 columns are eight threads beside each other.
+    {"columns_of_a_long_table", R"(
+graph(x: bf16[802816, 64]) {
+  y: f32[64] = aten::sum.dim_IntList(x, [0], dtype=dtype.f32)
+  return y
+})",
+     "threads 64 of 512 columns vector 8 items 0"},
+    // Two sums, and what is of a row alone, do not keep threads from neighbouring columns.
+    {"two_sums_of_columns", R"(
+graph(x: bf16[16384, 4096], g: bf16[16384, 4096], m: f32[16384, 1]) {
+  c: f32[16384, 4096] = aten::sub.Tensor(x, m)
+  p: f32[16384, 4096] = aten::mul.Tensor(c, g)
+  w: f32[4096] = aten::sum.dim_IntList(p, [0])
+  b: f32[4096] = aten::sum.dim_IntList(g, [0], dtype=dtype.f32)
+  return w, b
+})",
+     "threads 64 of 512 columns vector 8 items 0"},
+    {"few_short_columns", R"(
+graph(x: bf16[1000, 64]) {
+  y: f32[64] = aten::sum.dim_IntList(x, [0], dtype=dtype.f32)
+  return y
+})",
+     "threads 32 of 1024 columns vector 1 items 0"},
+    // What is divided by and taken away is of a channel: a thread has eight pixels.
+    {"a_normalised_image", R"(
+graph(x: bf16[802816, 64], m: f32[64], v: f32[64]) {
+  c: f32[802816, 64] = aten::sub.Tensor(x, m)
+  n: f32[802816, 64] = aten::div.Tensor(c, v)
+  y: bf16[802816, 64] = aten::to.dtype(n, dtype.bf16)
+  return y
+})",
+     "threads 1 of 256 vector 8 items 8"},
+    {"a_bias", R"(
+graph(x: bf16[802816, 64], b: bf16[64]) {
+  y: bf16[802816, 64] = aten::add.Tensor(x, b)
+  return y
+})",
+     "threads 1 of 256 vector 8 items 0"},
+    {"an_image_of_few_pixels", R"(
+graph(x: bf16[1024, 64], m: f32[64], v: f32[64]) {
+  c: f32[1024, 64] = aten::sub.Tensor(x, m)
+  n: f32[1024, 64] = aten::div.Tensor(c, v)
+  y: bf16[1024, 64] = aten::to.dtype(n, dtype.bf16)
+  return y
+})",
+     "threads 1 of 256 vector 1 items 0"},
+};
+
+class Threads : public testing::TestWithParam<ThreadsCase> {};
+TEST_P(Threads, HaveElements) {
+  const std::string text = to_string(scheduled(GetParam().graph, cuda_planner()).schedule);
+  EXPECT_NE(text.find(GetParam().line), std::string::npos) << text;
+}
+INSTANTIATE_TEST_SUITE_P(Schedule, Threads, testing::ValuesIn(kThreads), [](const auto& row) { return row.param.name; });
+
+// The correction of a mean: threads whose rows do not need it leave out the stage.
+TEST(Threads, AskOnceForARow) {
+  const std::string text = to_string(scheduled(R"(
+graph(x: f32[64, 4096]) {
+  y: f32[64] = aten::var.correction(x, [1], correction=1)
+  return y
+})",
+                                               cuda_planner())
+                                         .schedule);
+  EXPECT_NE(text.find("stage inner {\n      if e"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace toroid::schedule
