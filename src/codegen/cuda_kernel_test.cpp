@@ -137,6 +137,22 @@ TEST(CudaUnits, StandBesideTheWrapper) {
   EXPECT_EQ(code.units[0].find("KERNEL"), std::string::npos);
 }
 
+// Those of calls too, whose text begins with their operator, as it is saved.
+TEST(CudaUnits, KernelsNameTheirOperators) {
+  const GeneratedProgram code = generated(R"(
+graph(q: bf16[2, 4, 30, 64], k: bf16[2, 4, 50, 64], x: f32[4, 3000]) {
+  y: bf16[2, 4, 30, 64] = aten::scaled_dot_product_attention(q, k, k)
+  s: f32[4, 3000], i: i64[4, 3000] = aten::sort(x)
+  return y, s, i
+})",
+                                          {.device = program::Device::Cuda});
+  EXPECT_GE(code.kernels.size(), 2u);
+  for (const GeneratedKernel& kernel : code.kernels) {
+    EXPECT_TRUE(kernel.text.starts_with(fmt::format("// {}: ", kernel.name))) << kernel.text.substr(0, 200);
+    EXPECT_FALSE(kernel.text.starts_with(fmt::format("// {}: \n", kernel.name))) << kernel.text.substr(0, 200);
+  }
+}
+
 // Two heads of queries share one of keys; the sizes and strides are those of batch, head, row and column.
 TEST(CudaAttention, IsLaunchedWithItsShapeAndOnHopperWithTensorMaps) {
   const std::string wrapper = generated(R"(

@@ -198,7 +198,12 @@ KernelSource FunctionPrinter::print_definition(size_t number, std::string_view k
   return print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), assertions);
 }
 
-const std::string& FunctionPrinter::add_kernel(const KernelSource& source) {
+const std::string& FunctionPrinter::add_kernel(KernelSource source) {
+  // Kernels of calls, as of attention, are printed without the operators that they come from.
+  if (!source.text.starts_with("// ") && number_ < shared_.module.steps.size()) {
+    const program::StepInfo& step = shared_.module.steps[number_];
+    source.text = fmt::format("// {}: {}\n{}", source.name, comment_text(step.origin.empty() ? step.name : step.origin, 240), source.text);
+  }
   const std::string& name = shared_.kernels.add(source, loops_);
   shared_.step_kernels[number_].push_back(name);
   return name;

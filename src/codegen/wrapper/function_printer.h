@@ -82,7 +82,7 @@ class FunctionPrinter {
 
   KernelSource print_definition(size_t number, std::string_view kind, bool assertions);
   // Its name, or that of an equal kernel which there is already. It is noted as one of the step at hand.
-  const std::string& add_kernel(const KernelSource& source);
+  const std::string& add_kernel(KernelSource source);
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
