@@ -99,6 +99,13 @@ TEST(Generate, PostOperationsHaveNoKernel) {
   EXPECT_EQ(generated(kLinearAndRelu, {.assertions = true}).kernels.size(), 1u);  // which checks what it accesses
 }
 
+// Of 4096 rows eight blocks, of 1024 columns two: sixteen tasks.
+TEST(Generate, TasksThatSumRowsAreFollowedByThoseOfTheNextRows) {
+  const GeneratedProgram sums = generated("graph(x: f32[4096, 1024]) { s: f32[1024] = aten::sum.dim_IntList(x, [0], False) return s }");
+  EXPECT_NE(sums.units[0].find("const int64_t block = task / 8;"), std::string::npos) << sums.units[0];
+  EXPECT_NE(sums.units[0].find("const int64_t rows = task % 8;"), std::string::npos);
+}
+
 TEST(Generate, PreludesAreThoseThatOperatorsNeed) {
   struct Row {
     std::string_view dtype, op;

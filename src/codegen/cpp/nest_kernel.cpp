@@ -9,6 +9,7 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
+#include "schedule/axes.h"
 #include "schedule/cpu/grid.h"
 #include "support/match.h"
 
@@ -126,8 +127,12 @@ class NestPrinter : KernelPrinter {
         } else if (is_one_block) {
           rows = "task";
         } else if (!task_axes.empty()) {
-          lines.push_back(fmt::format("const int64_t block = task % {};", factor(grid.blocks)));
-          lines.push_back(fmt::format("const int64_t rows = task / {};", factor(grid.blocks)));
+          // A thread has tasks that follow each other. Where each goes through rows, the next ones are those of the rows behind them: that
+          // takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
+          const bool goes_through_rows = !kernel_.inner.empty();
+          const std::string fastest = factor(goes_through_rows ? schedule::product_of_extents(task_axes) : grid.blocks);
+          lines.push_back(fmt::format("const int64_t block = task {} {};", goes_through_rows ? '/' : '%', fastest));
+          lines.push_back(fmt::format("const int64_t rows = task {} {};", goes_through_rows ? '%' : '/', fastest));
           block = "block";
         }
         decode_task(task_axes, rows, lines);
