@@ -168,6 +168,7 @@ struct ScanKernel {  // one running value a row: rows in parallel
   std::vector<sym::Expr> positions;  // one per output
   std::vector<BufferId> reads;
   std::vector<ProvenanceId> provenance;
+  int vector = 1;  // on a GPU: neighbours along the row that one access moves
 };
 
 struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each range of a dim of `out` does

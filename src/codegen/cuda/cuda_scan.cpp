@@ -7,6 +7,7 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/thread_printer.h"
+#include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::codegen::cuda {
@@ -40,7 +41,9 @@ class ScanPrinter : public ThreadPrinter {
         body_.line(fmt::format("const Index row = blockIdx.x * (Index){} + threadIdx.x;", plan_.threads));
         body_.line(fmt::format("if (row >= {}) return;", rows));
         break;
-      case schedule::ScanThreads::Neighbours: body_.line("const Index row = blockIdx.x;"); break;
+      case schedule::ScanThreads::Neighbours:
+        plan_.tiles > 0 ? take_tile(product_of_extents(kernel_.outer).value()) : body_.line("const Index row = blockIdx.x;");
+        break;
       case schedule::ScanThreads::Column:
         body_.line(fmt::format("const Index own_row = blockIdx.x * (Index){0} + threadIdx.x % {0};", schedule::kScanColumns));
         body_.line(fmt::format("const bool is_row = own_row < {0};", rows));
@@ -80,6 +83,14 @@ class ScanPrinter : public ThreadPrinter {
     }
     return {};
   }
+  // Rows take turns, so that none waits for the tiles of another.
+  void take_tile(int64_t rows) {
+    const int64_t groups = rows * ((plan_.tiles + schedule::kTilesOfGroup - 1) / schedule::kTilesOfGroup);
+    body_.line(fmt::format("OF_ALL_CALLS ScanProgress<{}, {}, {}> progress;", type_, rows * plan_.tiles, groups));
+    body_.line("const ScannedTile own = take_tile(progress);");
+    body_.line(fmt::format("const Index row = own.taken % {0}, own_tile = own.taken / {0};", rows));
+  }
+
   // The element at `along_`, as what is combined.
   std::string element() {
     const std::string value = body_.value(kernel_.value);
@@ -100,22 +111,69 @@ class ScanPrinter : public ThreadPrinter {
     body_.close();
   }
 
-  void together() {
-    const int items = schedule::kScanItems, threads = plan_.threads;
-    const bool is_column = plan_.of_row == schedule::ScanThreads::Column;
-    const std::string place_of_item = is_column ? fmt::format("first + threadIdx.x / {} * {} + item", schedule::kScanColumns, items)
-                                                : fmt::format("first + item * {} + threadIdx.x", threads);
-    const auto each_item = [&] {
-      body_.line("UNROLLED");
-      body_.open(fmt::format("for (int item = 0; item < {}; ++item) {{", items));
-    };
-    if (!is_column) {
-      const int64_t padded = threads * items + threads;  // what a thread has begins in another bank than what its neighbour has
-      body_.line(fmt::format("__shared__ {} tile[{}];", register_type(own_), padded));
-      if (has_position_) body_.line(fmt::format("__shared__ Index positions[{}];", padded));
+  bool has_packs() const { return kernel_.vector > 1 && plan_.of_row == schedule::ScanThreads::Neighbours; }
+
+  // The thread's elements lie beside each other: they are loaded into its registers as they are.
+  void load_packs() {
+    const int vector = kernel_.vector;
+    schedule::Kernel alone;
+    alone.stages = {schedule::Stage{}};
+    alone.stages[0].statements = {schedule::Store{kernel_.outputs[0], kernel_.positions[0], kernel_.value}};
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", schedule::kScanItems, vector));
+    body_.line(fmt::format("const Index place = first + threadIdx.x * {} + item;", schedule::kScanItems));
+    // All read, so that loads come together.
+    body_.line(fmt::format("const Index first_of_pack = place < {0} ? place : {0} - {1};", length_, vector));
+    body_.line(fmt::format("const Index {} = first_of_pack;", along_));
+    std::vector<std::pair<loop::ExprId, std::string>> packs;
+    for (loop::ExprId id : schedule::unconditional_loads(exprs_, alone)) {
+      const auto load = std::get<loop::Load>(exprs_.node(id).op);
+      const auto linear = sym::linear_in(load.index[0], kernel_.along);
+      if (program_.buffer(load.buffer).kind == loop::BufferKind::RandomState || !linear || !linear->coefficient.is_const(1) ||
+          schedule::depends_on_through_values(exprs_, linear->rest, kernel_.along) || !sym::known_divisible(linear->rest, vector))
+        continue;
+      const std::string pack = body_.fresh("pack"), at = index(load.index[0]);
+      body_.line(fmt::format("const auto {} = load_pack<{}>({} + {});", pack, vector, body_.memory(load.buffer), at));
+      packs.emplace_back(id, pack);
     }
-    body_.open(fmt::format("for (Index first = 0; first < {}; first += {}) {{", length_, plan_.tile()));
-    body_.line(fmt::format("{} scanned[{}];", type_, items));
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", vector));
+    body_.line(fmt::format("const Index {} = first_of_pack + k;", along_));
+    for (const auto& [id, pack] : packs) body_.define(id, fmt::format("{}.get(k)", pack));
+    const std::string value = element();
+    body_.line(fmt::format("scanned[item + k] = place < {} ? {} : identity;", length_, value));
+    body_.close();
+    body_.close();
+  }
+  void store_packs() {
+    const int vector = kernel_.vector;
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", schedule::kScanItems, vector));
+    body_.line(fmt::format("const Index {} = first + threadIdx.x * {} + item;", along_, schedule::kScanItems));
+    for (size_t i = 0; i < kernel_.outputs.size(); ++i)
+      body_.line(fmt::format("Pack<{}, {}> results{};", storage_type(program_.buffer(kernel_.outputs[i]).dtype), vector, i));
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", vector));
+    body_.line(fmt::format("const {} result = combine(before, scanned[item + k]);", type_));
+    body_.line(fmt::format("results0.set(k, ({})result{});", register_type(own_), has_position_ ? ".value" : ""));
+    if (has_position_) body_.line("results1.set(k, (int64_t)result.position);");
+    body_.close();
+    body_.open(fmt::format("if ({} < {}) {{", along_, length_));
+    for (size_t i = 0; i < kernel_.outputs.size(); ++i) {
+      const std::string at = index(kernel_.positions[i]);
+      body_.line(fmt::format("store_pack({} + {}, results{});", body_.memory(kernel_.outputs[i]), at, i));
+    }
+    body_.close();
+    body_.close();
+    body_.line("__syncthreads();");
+  }
+
+  void each_item() {
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int item = 0; item < {}; ++item) {{", schedule::kScanItems));
+  }
+  void load_items(bool is_column, const std::string& place_of_item) {
+    const int items = schedule::kScanItems, threads = plan_.threads;
     each_item();
     body_.line(fmt::format("const Index place = {};", place_of_item));
     body_.line(fmt::format("const Index {0} = place < {1} ? place : {1} - 1;", along_, length_));  // all read, so that loads come together
@@ -137,13 +195,45 @@ class ScanPrinter : public ThreadPrinter {
                              has_position_ ? fmt::format("{}{{{}, place}}", type_, value) : fmt::format("({}){}", type_, value)));
       body_.close();
     }
+  }
+
+  void together() {
+    const int items = schedule::kScanItems, threads = plan_.threads;
+    const bool is_column = plan_.of_row == schedule::ScanThreads::Column;
+    const std::string place_of_item = is_column ? fmt::format("first + threadIdx.x / {} * {} + item", schedule::kScanColumns, items)
+                                                : fmt::format("first + item * {} + threadIdx.x", threads);
+    const bool packs = has_packs(), through_tile = !is_column && !packs;
+    if (through_tile) {
+      const int64_t padded = threads * items + threads;  // what a thread has begins in another bank than what its neighbour has
+      body_.line(fmt::format("__shared__ {} tile[{}];", register_type(own_), padded));
+      if (has_position_) body_.line(fmt::format("__shared__ Index positions[{}];", padded));
+    }
+    if (plan_.tiles > 0) {
+      body_.line(fmt::format("const Index first = own_tile * {};", plan_.tile()));
+      body_.open("{");
+    } else {
+      body_.open(fmt::format("for (Index first = 0; first < {}; first += {}) {{", length_, plan_.tile()));
+    }
+    body_.line(fmt::format("{} scanned[{}];", type_, items));
+    packs ? load_packs() : load_items(is_column, place_of_item);
     body_.line("UNROLLED");
     body_.line(fmt::format("for (int item = 1; item < {}; ++item) scanned[item] = combine(scanned[item - 1], scanned[item]);", items));
     body_.line(fmt::format("{} total;", type_));
-    body_.line(fmt::format("const {} before = combine(running, {}<{}>(scanned[{}], identity, total, combine));", type_,
+    body_.line(fmt::format("const {} in_tile_before = {}<{}>(scanned[{}], identity, total, combine);", type_,
                            is_column ? "scan_column" : "scan_row", is_column ? threads / schedule::kScanColumns : threads, items - 1));
-    body_.line("running = combine(running, total);");
+    if (plan_.tiles > 0) {
+      body_.line(
+          fmt::format("running = before_tile<{}>(progress, own.call, row, own_tile, {}, total, identity, combine);", threads, plan_.tiles));
+    }
+    body_.line(fmt::format("const {} before = combine(running, in_tile_before);", type_));
+    if (plan_.tiles == 0) body_.line("running = combine(running, total);");
     const std::string result = has_position_ ? "result.value" : "result";
+    if (packs) {
+      store_packs();
+      body_.close();
+      if (plan_.tiles > 0) body_.line("leave_tile(progress);");
+      return;
+    }
     each_item();
     body_.line(fmt::format("const {} result = combine(before, scanned[item]);", type_));
     if (is_column) {
@@ -168,6 +258,7 @@ class ScanPrinter : public ThreadPrinter {
       body_.line("__syncthreads();");
     }
     body_.close();
+    if (plan_.tiles > 0) body_.line("leave_tile(progress);");
   }
 
   const schedule::ScanKernel& kernel_;

@@ -134,7 +134,7 @@ void ThreadPrinter::decode(const std::vector<sym::Expr>& axes, const std::string
 
 ThreadText ThreadPrinter::take_thread(bool waits) {
   source_.reports_errors = body_.reports_errors;
-  const std::string own = parameters();
+  const std::string own = parameters(false);
   source_.text = fmt::format("(const Coordinate blockIdx{}{}) {{\n{}}}\n", own.empty() ? "" : ", ", own, body_.take());
   return {std::move(source_), waits, body_.is_special};
 }

@@ -50,6 +50,7 @@ bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::E
 
 ScanThreads scan_threads(const ScanKernel& kernel) {
   constexpr int64_t kShortRow = 16, kManyRows = 1 << 17;
+  constexpr int64_t kFewRows = 64, kLongRow = 1 << 15, kMostTiles = 1 << 16;
   constexpr int kMostNeighbours = 512, kMostInColumn = 32;
   ScanThreads result{ScanThreads::One, kScanThreads, kernel.outer};
   const int64_t length = kernel.along.is_const() ? 1 : sym::evaluate_hint(extent(kernel.along));
@@ -63,6 +64,11 @@ ScanThreads scan_threads(const ScanKernel& kernel) {
   if (is_contiguous(position, kernel.along)) {
     result.of_row = ScanThreads::Neighbours;
     result.threads = threads_up_to(kMostNeighbours, 32);
+    const sym::Expr rows = product_of_extents(kernel.outer);
+    if (rows.is_const() && extent(kernel.along).is_const() && rows.value() <= kFewRows && length >= kLongRow) {
+      const int64_t tiles = (length + result.tile() - 1) / result.tile();
+      if (rows.value() * tiles <= kMostTiles) result.tiles = tiles;
+    }
     return result;
   }
   if (sym::evaluate_hint(product_of_extents(kernel.outer)) >= kManyRows) return result;
@@ -121,7 +127,8 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
       [](const ScanKernel& kernel) -> CudaGrid {
         const ScanThreads scan = scan_threads(kernel);
         const int rows = scan.of_row == ScanThreads::One ? scan.threads : scan.of_row == ScanThreads::Column ? kScanColumns : 1;
-        return {sym::ceil_div(product_of_extents(kernel.outer), rows), scan.threads};
+        const sym::Expr all = product_of_extents(kernel.outer);
+        return {scan.tiles > 0 ? all * scan.tiles : sym::ceil_div(all, rows), scan.threads};
       },
       [&](const ScatterKernel& kernel) -> CudaGrid {
         const ScatterThreads threads = scatter_threads(program, kernel);

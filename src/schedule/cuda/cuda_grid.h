@@ -19,7 +19,7 @@ struct CudaGrid {
 };
 
 // Of a scan: which threads have a row. Each has so many elements of a tile, which is what the block scans at once.
-inline constexpr int kScanItems = 8, kScanColumns = 32;
+inline constexpr int kScanItems = 8, kScanColumns = 32, kTilesOfGroup = 128;  // the last as in codegen/cuda/prelude/scan.inc
 struct ScanThreads {
   enum Threads : uint8_t {
     One,         // where rows are short, or fill the device
@@ -28,6 +28,7 @@ struct ScanThreads {
   } of_row;
   int threads;                   // of a block
   std::vector<sym::Expr> outer;  // ScanKernel::outer; last the axis that neighbours have
+  int64_t tiles = 0;             // more than 0: of neighbours; so many blocks have a tile of a row each
   int tile() const { return of_row == One ? 1 : of_row == Column ? threads / kScanColumns * kScanItems : threads * kScanItems; }
 };
 ScanThreads scan_threads(const ScanKernel& kernel);

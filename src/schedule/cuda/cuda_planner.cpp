@@ -222,6 +222,7 @@ class CudaPlanner final : public Planner {
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
         auto* call = std::get_if<CallStep>(&step);
+        if (auto* scan = std::get_if<ScanKernel>(&step)) scan->vector = vector_of_scan(program, *scan);
         if (call == nullptr) continue;
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
         if (call->choice.empty()) call->choice = order_choice(program, *call);
@@ -281,6 +282,21 @@ class CudaPlanner final : public Planner {
     if (!aligned_ || narrowest == 0) return 1;
     int vector = std::min<int>(kMostVector, static_cast<int>(kAccessBytes / narrowest));
     while (vector > 1 && !sym::known_divisible(extent(axis), vector)) vector /= 2;
+    return vector;
+  }
+
+  // 1 where results do not lie along the row, or not from a multiple of the vector on.
+  int vector_of_scan(const loop::LoopProgram& program, const ScanKernel& scan) const {
+    if (scan.along.is_const()) return 1;
+    Kernel alone;
+    alone.stages = {Stage{}};
+    for (size_t i = 0; i < scan.outputs.size(); ++i)
+      alone.stages[0].statements.emplace_back(Store{scan.outputs[i], scan.positions[i], scan.value});
+    int vector = vector_along(program, alone, scan.along);
+    for (sym::Expr position : scan.positions) {
+      const auto linear = sym::linear_in(position, scan.along);
+      while (vector > 1 && !(linear && linear->coefficient.is_const(1) && sym::known_divisible(linear->rest, vector))) vector /= 2;
+    }
     return vector;
   }
 

@@ -145,6 +145,7 @@ class StepsWriter : loop::BlockText {
   void scan(const ScanKernel& scan, const std::string& word) {
     open(head(word, scan.name, scan.provenance));
     line_of("outer", loop::text_of(scan.outer));
+    if (scan.vector > 1) line(fmt::format("vector {}", scan.vector));
     line_of("reads", writer_.buffers(scan.reads));
     std::string outputs;
     for (size_t i = 0; i < scan.outputs.size(); ++i) {

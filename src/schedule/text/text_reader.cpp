@@ -262,6 +262,7 @@ class ScheduleReader : private loop::LoopTextReader {
     do {
       made.outputs.push_back(buffer());
       made.positions.push_back(bracketed());
+    if (cursor_.accept_word("vector")) made.vector = number("how many elements");
     } while (cursor_.accept(","));
     cursor_.expect("=");
     made.op = kind_of(parse_scan_op, "scan");
