@@ -13,7 +13,7 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                                    ? "TENSOR_MAP q, TENSOR_MAP k, TENSOR_MAP v"
                                    : fmt::format("const {0}* __restrict__ q, const {0}* __restrict__ k, const {0}* __restrict__ v", type);
   const std::string numbers =
-      kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, ", kernel.width, kernel.groups, kernel.stages)
+      kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) {
     std::string begin;

@@ -11,6 +11,9 @@ constexpr int64_t kMostWidth = 256;
 constexpr int kBoxColumns = 64, kHopperKeys = 128;
 constexpr int64_t kMostSplitRows = 16;
 constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
+// So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to go on
+// from one to the next.
+constexpr int64_t kFewQueries = 256, kManyHeads = 4 * kMultiprocessors;
 
 int padded(int width) { return (width + 15) / 16 * 16; }
 int row_bytes(int width) { return (padded(width) + 8) * 2; }  // kRowBytes of the kernel
@@ -119,7 +122,15 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
                          .hopper = hopper};
   if (hopper) {
     kernel.keys = kHopperKeys;
-    if (kernel.width == 64 && !mask && sym::evaluate_hint(q[q.size() - 2]) >= kManyQueries) kernel.groups = 3;
+    const auto sizes = in_four_dims(q, 1);
+    const int64_t queries = sym::evaluate_hint(sizes[2]), heads = sym::evaluate_hint(sizes[0] * sizes[1]);
+    if (kernel.width != 64 || mask) return kernel;
+    if (queries >= kManyQueries) kernel.groups = 3;
+    if (!op.causal && queries > kFewQueries / 2 && queries <= kFewQueries && heads >= kManyHeads) {
+      kernel.groups = kFewQueries / 64;
+      kernel.keys = 64;
+      kernel.stages = 4;
+    }
     return kernel;
   }
   const int wider = std::max(padded(kernel.width), padded(kernel.out_width));

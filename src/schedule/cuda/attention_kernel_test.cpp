@@ -29,6 +29,19 @@ TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
   }
 }
 
+TEST(AttentionKernel, HasAllQueriesOfManyHeadsInABlock) {
+  const auto kernel = [](int64_t heads, int64_t queries, bool causal) {
+    const std::vector<sym::Expr> sizes = {64, heads, queries, 64};
+    return attention_kernel({.causal = causal, .scale = 1}, DType::BF16, {}, sizes, sizes, true);
+  };
+  EXPECT_EQ(kernel(12, 197, false).rows(), 256);
+  EXPECT_EQ(kernel(12, 197, false).threads(), 640);
+  EXPECT_LE(kernel(12, 197, false).shared_bytes(), kMostSharedBytes);
+  EXPECT_EQ(kernel(2, 197, false).rows(), 128);
+  EXPECT_EQ(kernel(12, 197, true).rows(), 128);
+  EXPECT_EQ(kernel(12, 257, false).rows(), 128);
+}
+
 TEST(AttentionKernel, FoldsAScaleThatKeepsTheOrderOfScores) {
   EXPECT_TRUE(kernel_of(64, 64, 0.5).folds_scale);
   EXPECT_FALSE(kernel_of(64, 64, -0.5).folds_scale);
