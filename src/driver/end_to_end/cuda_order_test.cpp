@@ -44,6 +44,14 @@ graph(x: f32[3, 4096], h: bf16[2, 999], n: i64[2, 640], b: bool[2, 900], z: f32[
   d: f32[2, 1500], r: i64[2, 1500] = aten::topk(z, 1500)
   return v, at, w, to, m, of, c, q, d, r
 })"},
+    {"the_first_of_long_rows", R"(
+graph(h: bf16[2, 32000], z: f32[1, 20000]) {
+  v: bf16[2, 64], at: i64[2, 64] = aten::topk(h, 64)
+  w: f32[1, 700], to: i64[1, 700] = aten::topk(z, 700, 1, False)
+  m: bf16[2], of: i64[2] = aten::median.dim(h, 1)
+  k: f32[1], q: i64[1] = aten::kthvalue(z, 12345)
+  return v, at, w, to, m, of, k, q
+})"},
     {"one_of_each_row", R"(
 graph(x: f32[3, 1030], p: f32[4, 65], n: i64[2, 300]) {
   k: f32[3], at: i64[3] = aten::kthvalue(x, 17)
