@@ -102,9 +102,11 @@ struct GpuLoops {
   int row_threads = 1;   // of them that share a row; a power of two
   bool columns = false;  // neighbouring threads have neighbouring rows; else neighbouring elements of a row
   int vector = 1;  // neighbours along the last axis that a thread takes at once: of the inner ones; of the outer ones with columns or a map
-  int items =
-      0;  // vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map,
-          // unless 0: so many a thread takes along the axis before the last, for what does not change along it
+  // Vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map, unless 0: so many
+  // a thread takes along the axis before the last, for what does not change along it.
+  int items = 0;
+  int pixels = 1;  // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
+  int lanes = 1;   // with pixels: threads beside each other along the last axis
   bool operator==(const GpuLoops&) const = default;
 };
 

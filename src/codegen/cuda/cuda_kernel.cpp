@@ -1,6 +1,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/masked_stage.h"
+#include "schedule/cuda/sliding_window.h"
 #include "support/match.h"
 
 namespace toroid::codegen::cuda {
@@ -69,6 +71,7 @@ class CudaPrinter : public ThreadPrinter {
     }
     begin(contents, kernel.reads, kernel.writes);
     if (kernel.inner.empty()) return map(kernel, rows);
+    if (gpu_.pixels > 1) return slide(kernel, *schedule::sliding_window(exprs_, kernel));
 
     const int rows_of_block = gpu_.threads / gpu_.row_threads;
     const std::string row_thread =
@@ -210,6 +213,124 @@ class CudaPrinter : public ThreadPrinter {
     body_.line(fmt::format("const Index {} = first_repeated + item * (Index){};", body_.name_of(repeated), distance));
     for (const Stage& stage : kernel.stages) elements_of(stage, kernel.outer, "");
     body_.close();
+  }
+
+  // ---- sliding windows
+
+  // A thread has some vectors along the pixels. It loads the window of all of them, then adds each element to the sums of those that see it.
+  void slide(const schedule::Kernel& kernel, const schedule::SlidingWindow& window) {
+    const int pixels = gpu_.pixels, vector = gpu_.vector;
+    const std::string first_pixel = decode_window(kernel, window), tap = body_.name_of(window.taps);
+    const auto each = [&](std::string_view name, int64_t count) {
+      body_.line("UNROLLED");
+      body_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", name, count));
+    };
+    body_.line("constexpr bool is_row = true;");
+    body_.line(fmt::format("float sums[{}][{}] = {{}};", pixels, vector));
+    int open = 0;
+    const auto ask = [&](sym::Expr condition) {
+      if (condition.is_const(1)) return;
+      const std::string text = index(condition);
+      body_.open(fmt::format("if ({}) {{", text));
+      ++open;
+    };
+    std::vector<sym::Expr> pending = kernel.inner;
+    std::erase(pending, window.taps);
+    const auto is_known = [&](sym::Expr e) {
+      return std::none_of(pending.begin(), pending.end(), [&](sym::Expr axis) { return sym::depends_on(e, axis); });
+    };
+    sym::Expr row_condition = window.row_condition;
+    while (true) {
+      if (is_known(row_condition)) ask(std::exchange(row_condition, 1));
+      if (pending.empty()) break;
+      const std::string length = index(extent(pending.front())), name = body_.name_of(pending.front());
+      body_.open(fmt::format("for (Index {0} = 0; {0} < {1}; ++{0}) {{", name, length));
+      ++open;
+      pending.erase(pending.begin());
+    }
+    const int64_t elements = window.elements(pixels);
+    const auto& load = std::get<loop::Load>(exprs_.node(window.of_pixels[0]).op);
+    body_.line(fmt::format("Pack<{}, {}> window[{}];", storage_type(program_.buffer(load.buffer).dtype), vector, elements));
+    const bool asks = !window.condition.is_const(1);
+    if (asks) body_.line(fmt::format("bool is_inside[{}];", elements));
+    each(tap, elements);
+    if (asks) {
+      const std::string inside = index(window.condition);
+      const auto [begin, end] = schedule::always_inside(window, pixels);
+      body_.line(fmt::format("is_inside[{0}] = ({0} >= {1} && {0} < {2}) || {3};", tap, begin, end, inside));
+      body_.line(fmt::format("window[{}] = {{}};", tap));
+      body_.open(fmt::format("if (is_inside[{}]) {{", tap));
+    }
+    load_vector(window.of_pixels[0], fmt::format("window[{}]", tap));
+    if (asks) body_.close();
+    body_.close();
+    const auto& factor = std::get<loop::Load>(exprs_.node(window.of_taps[0]).op);
+    body_.line(fmt::format("{} factors[{}][{}];", register_type(exprs_.dtype(window.of_taps[0])), window.extent_of_taps, vector));
+    each(tap, window.extent_of_taps);
+    body_.line(fmt::format("Pack<{}, {}> loaded;", storage_type(program_.buffer(factor.buffer).dtype), vector));
+    load_vector(window.of_taps[0], "loaded");
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int k = 0; k < {}; ++k) factors[{}][k] = loaded.get(k);", vector, tap));
+    body_.close();
+    each("element", elements);
+    if (asks) body_.line("if (!is_inside[element]) continue;");
+    each("pixel", pixels);
+    body_.line(fmt::format("const int tap = element - {} * pixel;", window.step));
+    body_.line(fmt::format("if (tap < 0 || tap >= {}) continue;", window.extent_of_taps));
+    each("k", vector);
+    body_.define(window.of_pixels[0], "window[element].get(k)");
+    body_.define(window.of_taps[0], "factors[tap][k]");
+    const std::string value = body_.value(window.value);
+    body_.line(fmt::format("sums[pixel][k] = {};",
+                           combine_text(ReduceOp::Sum, DType::F32, {"sums[pixel][k]", false, true}, {value, false, true})));
+    for (int i = 0; i < 3; ++i) body_.close();
+    while (open-- > 0) body_.close();
+
+    each("pixel", pixels);
+    body_.line(fmt::format("const Index {} = {} + pixel;", body_.name_of(window.pixels), first_pixel));
+    body_.line(fmt::format("const auto& acc0 = sums[pixel]{};", vector == 1 ? "[0]" : ""));
+    for (const Stage& stage : kernel.stages) {
+      if (!stage.inner) elements_of(stage, kernel.outer, "");
+    }
+    body_.close();
+  }
+
+  // Declares the axes of the thread's first element, and gives the name of its first pixel: vectors of a block lie beside each other, then come
+  // pixels.
+  std::string decode_window(const schedule::Kernel& kernel, const schedule::SlidingWindow& window) {
+    const int pixels = gpu_.pixels, vector = gpu_.vector;
+    const int lanes = gpu_.lanes;
+    const sym::Expr all = sym::floor_div(product_of_extents(kernel.outer), pixels * vector), last = kernel.outer.back();
+    body_.line(fmt::format("const Index place = blockIdx.x * (Index){} + threadIdx.x;", gpu_.threads));
+    body_.line(fmt::format("if (place >= {}) return;", index(all)));
+    std::string rest = fmt::format("place / {}", lanes);
+    const std::string first_pixel = body_.fresh("first_pixel");
+    std::vector<sym::Expr> axes(kernel.outer.rbegin() + 1, kernel.outer.rend());
+    std::erase(axes, window.pixels);
+    axes.insert(axes.begin(), window.pixels);
+    for (sym::Expr axis : axes) {
+      if (axis.is_const()) continue;
+      const bool is_pixels = axis == window.pixels;
+      const std::string count = print_factor(exprs_, names_, is_pixels ? sym::floor_div(extent(axis), pixels) : extent(axis));
+      const std::string next = body_.fresh("rest");
+      body_.line(fmt::format("const Index {0} = {1} % {2}{3}, {4} = {1} / {2};", is_pixels ? first_pixel : body_.name_of(axis), rest, count,
+                             is_pixels ? fmt::format(" * {}", pixels) : "", next));
+      rest = next;
+    }
+    body_.line(fmt::format("const Index {} = {};", body_.name_of(window.pixels), first_pixel));
+    body_.line(fmt::format("const Index {} = ({} * {} + place % {}) * {};", body_.name_of(last), rest, lanes, lanes, vector));
+    return first_pixel;
+  }
+
+  // The thread's neighbours of a load, which lie beside each other or are one.
+  void load_vector(ExprId id, const std::string& to) {
+    const auto load = std::get<loop::Load>(exprs_.node(id).op);
+    const sym::Expr last = kernel_->outer.back();
+    const std::string at = index(load.index[0]), from = fmt::format("{} + {}", body_.memory(load.buffer), at);
+    if (fills_packs(load.buffer, load.index[0], last)) return body_.line(fmt::format("{} = load_pack<{}>({});", to, gpu_.vector, from));
+    const bool moves = sym::depends_on(load.index[0], last);
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int k = 0; k < {}; ++k) {}.v[k] = ({})[{}];", gpu_.vector, to, from, moves ? "k" : "0"));
   }
 
   // What one thread of a row does for all.

@@ -84,6 +84,13 @@ graph(a: bf16[2, 64, 33, 33], w: bf16[64, 1, 3, 3], v: bf16[64, 1, 5, 5], b: bf1
   z: bf16[2, 64, 17, 17] = aten::conv2d(r, v, none, [2, 2], [2, 2], [1, 1], 64)
   return z
 })"},
+    {"depthwise_in_windows", R"(
+graph(a: bf16[6, 128, 15, 24], w: bf16[128, 1, 5, 3], v: bf16[128, 1, 3, 3], b: bf16[128]) {
+  y: bf16[6, 128, 15, 24] = aten::conv2d(a, w, none, [1, 1], [2, 1], [1, 1], 128)
+  r: bf16[6, 128, 15, 24] = aten::relu(y)
+  z: bf16[6, 128, 7, 11] = aten::conv2d(r, v, b, [2, 2], [0, 0], [1, 1], 128)
+  return r, z
+})"},
     {"depthwise_of_any_shape",
      R"(
 sym s0 in [1, 16]

@@ -122,6 +122,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           const sym::Expr threads = sym::floor_div(rows, gpu.vector * std::max(gpu.items, 1));
           return {sym::ceil_div(threads, gpu.threads), gpu.threads};
         }
+        if (gpu.pixels > 1) return {sym::ceil_div(sym::floor_div(rows, gpu.vector * gpu.pixels), gpu.threads), gpu.threads};
         return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
       },
       [](const ScanKernel& kernel) -> CudaGrid {

@@ -21,6 +21,7 @@
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/sliding_window.h"
 #include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
 #include "schedule/planner.h"
@@ -221,8 +222,8 @@ class CudaPlanner final : public Planner {
     schedule.steps = std::move(steps);
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
-        auto* call = std::get_if<CallStep>(&step);
         if (auto* scan = std::get_if<ScanKernel>(&step)) scan->vector = vector_of_scan(program, *scan);
+        auto* call = std::get_if<CallStep>(&step);
         if (call == nullptr) continue;
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
         if (call->choice.empty()) call->choice = order_choice(program, *call);
@@ -375,6 +376,7 @@ class CudaPlanner final : public Planner {
     const int64_t length = std::max<int64_t>(sym::evaluate_hint(row), 1);
     if (across > along_rows) {
       gpu.columns = true;
+      if (plan_window(program, kernel)) return;
       const int64_t columns = std::max<int64_t>(sym::evaluate_hint(product_of_extents(kernel.outer)), 1);
       gpu.vector = vector_of_columns(program, kernel);
       // Few columns share their elements with other threads, before each thread has fewer of them.
@@ -401,6 +403,15 @@ class CudaPlanner final : public Planner {
       compute_again(program.exprs, kernel);
     }
     kernel.gpu = gpu;
+  }
+
+  bool plan_window(const loop::LoopProgram& program, Kernel& kernel) const {
+    const std::optional<SlidingWindow> window = sliding_window(program.exprs, kernel);
+    if (!window) return false;
+    const WindowShare share = share_of_window(program, kernel, *window, vector_of_columns(program, kernel));
+    if (share.pixels == 1) return false;
+    kernel.gpu = GpuLoops{.threads = kRowThreads, .columns = true, .vector = share.vector, .pixels = share.pixels, .lanes = share.lanes};
+    return true;
   }
 
   TensorCores cores_;

@@ -126,6 +126,11 @@ class ScheduleReader : private loop::LoopTextReader {
     made.vector = number("how many elements");
     cursor_.expect_word("items");
     made.items = number("how many vectors");
+    if (cursor_.accept_word("pixels")) {
+      made.pixels = number("how many pixels");
+      cursor_.expect_word("lanes");
+      made.lanes = number("how many threads");
+    }
     return made;
   }
 
@@ -257,12 +262,12 @@ class ScheduleReader : private loop::LoopTextReader {
     made.provenance = std::move(its.provenance);
     cursor_.expect("{");
     if (cursor_.accept_word("outer")) made.outer = axis_names();
+    if (cursor_.accept_word("vector")) made.vector = number("how many elements");
     if (cursor_.accept_word("reads")) made.reads = buffers();
     cursor_.expect_word("store");
     do {
       made.outputs.push_back(buffer());
       made.positions.push_back(bracketed());
-    if (cursor_.accept_word("vector")) made.vector = number("how many elements");
     } while (cursor_.accept(","));
     cursor_.expect("=");
     made.op = kind_of(parse_scan_op, "scan");

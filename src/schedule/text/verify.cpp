@@ -13,6 +13,7 @@
 #include "schedule/cuda/filter_gradient_tiles.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/sliding_window.h"
 #include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
 #include "support/match.h"
@@ -102,6 +103,14 @@ class KernelRules {
       require(!axes.empty() && sym::known_divisible(*axes.back().node()->extent, gpu.vector), "vectors of {} do not fill the last axis",
               gpu.vector);
       require(!gpu.columns || kernel_.stashes.empty(), "several columns a thread, with a stash");
+    }
+    require(gpu.pixels >= 1 && gpu.pixels <= 64, "{} pixels a thread", gpu.pixels);
+    if (gpu.pixels > 1) {
+      const std::optional<SlidingWindow> window = sliding_window(program_.exprs, kernel_);
+      require(window && gpu.columns && gpu.row_threads == 1 && gpu.items == 0, "pixels of a thread without a sliding window");
+      require(sym::known_divisible(extent(window->pixels), gpu.pixels), "{} pixels a thread do not fill an axis", gpu.pixels);
+      require(gpu.lanes >= 1 && sym::known_divisible(extent(kernel_.outer.back()), gpu.lanes * gpu.vector), "{} lanes do not fill an axis",
+              gpu.lanes);
     }
     if (gpu.items == 0) return;
     if (kernel_.inner.empty()) {
