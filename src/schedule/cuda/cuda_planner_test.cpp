@@ -70,6 +70,18 @@ TEST_P(Threads, HaveElements) {
 }
 INSTANTIATE_TEST_SUITE_P(Schedule, Threads, testing::ValuesIn(kThreads), [](const auto& row) { return row.param.name; });
 
+TEST(Threads, OfColumnsThatMayHaveNoRows) {
+  const std::string text = to_string(scheduled(R"(
+sym s0 in [0, 100] hint 0
+graph(x: f32[s0, 64]) {
+  y: f32[64] = aten::sum.dim_IntList(x, [0])
+  return y
+})",
+                                               cuda_planner())
+                                         .schedule);
+  EXPECT_NE(text.find("columns vector 1 items 0"), std::string::npos) << text;
+}
+
 // The correction of a mean: threads whose rows do not need it leave out the stage.
 TEST(Threads, AskOnceForARow) {
   const std::string text = to_string(scheduled(R"(

@@ -55,7 +55,7 @@ int64_t block_count(const loop::Reduction& reduction, bool of_columns, const Spl
     return rule.blocks_of_all ? rule.blocks / std::max<int64_t>(results, 1) : rule.blocks;
   }
   if (rule.columns > 0) {
-    if (results < kLargeTable / row) return 1;
+    if (row < kLeastRowsOfBlock || results < kLargeTable / row) return 1;
     const int64_t blocks = std::min({rule.columns / std::max<int64_t>(results, 1), row / kLeastRowsOfBlock, kMostBlocks});
     return blocks < kFewBlocks ? 1 : blocks;
   }
