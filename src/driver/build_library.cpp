@@ -44,8 +44,8 @@ std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
   return units.size() == 1 ? "program" : fmt::format("unit{}", unit);
 }
 
-// With binaries of CUDA units all compilers run at once, on the longest texts first: products on tensor cores take several times as long as others. The
-// wrapper is not optimised then: it starts kernels, and compiles in half the time.
+// With binaries of CUDA units all compilers run at once, on the longest texts first: products on tensor cores take several times as long as
+// others. The wrapper is not optimised then: it starts kernels, and compiles in half the time.
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
                           const std::function<void(const KernelResources&)>& told) {
   const auto& [units, gpu_units, binaries] = sources;

@@ -18,8 +18,8 @@ struct LibrarySources {
   std::vector<codegen::GpuBinary> binaries = {};  // which become of the latter
 };
 
-// The bytes of the shared library, made by `threads` compilers at a time. `told`: what each kernel takes of a GPU; from several threads. Throws
-// what the compilers do.
+// The bytes of the shared library, made by `threads` compilers at a time. `told`: what each kernel takes of a GPU; from several threads.
+// Throws what the compilers do.
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
                           const std::function<void(const KernelResources&)>& told = {});
 

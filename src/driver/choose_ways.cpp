@@ -30,6 +30,8 @@ namespace {
 
 // A way that is quicker by less is not taken: what differs so little differs by chance.
 constexpr double kLeastGain = 1.015;
+// Of the time of all steps: what takes less is no problem.
+constexpr double kLeastShare = 0.003;
 
 // Steps that are equal but for names, and the ways of each.
 struct StepProblem {
@@ -84,8 +86,10 @@ int64_t depth_of(const schedule::Step& step) {
 std::vector<StepProblem> problems_of(schedule::Schedule& schedule) {
   std::vector<StepProblem> problems;
   std::map<std::string, size_t> known;
+  double total_s = 0;
   for (size_t s = 0; s < schedule.steps.size(); ++s) {
     const schedule::Step& step = schedule.steps[s];
+    total_s += schedule::seconds_of(*schedule.loops, step);
     if (!schedule::can_be_alone(*schedule.loops, step)) continue;
     std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step);
     if (ways.size() < 2) continue;
@@ -94,6 +98,8 @@ std::vector<StepProblem> problems_of(schedule::Schedule& schedule) {
     if (is_new) problems.push_back({std::move(name), {}});
     problems[found->second].steps.emplace_back(s, std::move(ways));
   }
+  const double least = kLeastShare * total_s;
+  std::erase_if(problems, [&](const StepProblem& problem) { return problem.seconds() < least; });
   std::ranges::stable_sort(problems, std::greater(), &StepProblem::seconds);
   return problems;
 }
@@ -166,7 +172,9 @@ tune::Question question_about(const Program& program, const loop::LoopProgram& l
   const schedule::Step& step = problem.ways().front().step;
   tune::Question question{.problem = problem.name, .family = family_of_problem(problem.name), .choices = {}, .least_gain = kLeastGain};
   for (const schedule::Way& way : problem.ways()) question.choices.push_back({.name = way.name, .description = "", .cost_s = way.seconds});
-  tune::ProgramsToTry programs{.tensors = {.family = question.family}, .folder = std::move(folder)};
+  tune::ProgramsToTry programs;
+  programs.tensors.family = question.family;
+  programs.folder = std::move(folder);
   const schedule::StepAlone alone = schedule::step_alone(program, loops, step);
   const Graph& graph = alone.program.graph;
   for (ValueId id : graph.inputs) programs.tensors.inputs.push_back(operand_of_elements(graph.type(id)));

@@ -33,7 +33,8 @@ class StepPrograms : public testing::Test {
   }
   std::unique_ptr<tune::Trial> trial_of(const std::string& reference) {
     const OperandMeta elements = contiguous_operand(DType::F32, {800});
-    const tune::ProgramsToTry programs{{.family = "gpu.rows.f32", .inputs = {elements}, .outputs = {elements}, .integers = {100}, .numbers = {}}, folder_.path()};
+    const tune::ProgramsToTry programs{
+        {.family = "gpu.rows.f32", .inputs = {elements}, .outputs = {elements}, .integers = {100}, .numbers = {}}, folder_.path()};
     const std::optional<tune::ProgramsToTry> told = tune::parse_programs(to_string(programs));
     return tune::make_program_trial(*told, {.choice = reference, .seed = 1}, 0);
   }

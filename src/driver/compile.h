@@ -21,8 +21,8 @@ namespace toroid {
 
 class MappedFile;
 
-// Which implementations of library kernels a program uses, and on a GPU which way each of its steps is done (docs/tuning.md). Without either of the first two, kernels decide when they
-// are called.
+// Which implementations of library kernels a program uses, and on a GPU which way each of its steps is done (docs/tuning.md). Without
+// either of the first two, kernels decide when they are called.
 struct ChooseOptions {
   bool measure = false;                       // all that may compete, in a worker process
   std::optional<tune::ChoiceLock> lock = {};  // those of a file
@@ -145,8 +145,8 @@ class CompileSession {
   std::optional<Toolchain> toolchain_;
 };
 
-// The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed, and nothing is measured. Consumes the
-// program.
+// The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed, and nothing is measured.
+// Consumes the program.
 codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options = {}, int threads = 1);
 
 }  // namespace toroid

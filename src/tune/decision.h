@@ -44,8 +44,8 @@ void sort_by_standing(std::vector<Outcome>& outcomes);
 
 // Was its result right?
 bool is_usable(const Outcome& outcome);
-// The quickest of those that are usable; where it is so by little, the reference (`least_gain`: Question), or an implementation that needs no memory for
-// its whole result (Choice::then_epilogue). `outcomes`: sorted by standing. Null: there is none.
+// The quickest of those that are usable; where it is so by little, the reference (`least_gain`: Question), or an implementation that needs
+// no memory for its whole result (Choice::then_epilogue). `outcomes`: sorted by standing. Null: there is none.
 const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<Choice>& choices, double least_gain = 1);
 
 // For people:

@@ -3,8 +3,8 @@
 //   toroid choices 1
 //   matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000] = few-rows-by-rows 3f0a91c24be01d77
 //
-// A line a problem: its text (of a step of a GPU's program it begins with "gpu."), the choice's name and its hash, by which a kernel is recognised that has changed since. Lines that
-// are empty or begin with '#' mean nothing.
+// A line a problem: its text (of a step of a GPU's program it begins with "gpu."), the choice's name and its hash, by which a kernel is
+// recognised that has changed since. Lines that are empty or begin with '#' mean nothing.
 #pragma once
 
 #include <filesystem>

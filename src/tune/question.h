@@ -1,5 +1,5 @@
-// What is to be computed, and the ways to do it, of which one is to be chosen. Who asks knows what they are: kernels of the runtime for a library
-// call, or programs for a step of a GPU's.
+// What is to be computed, and the ways to do it, of which one is to be chosen. Who asks knows what they are: kernels of the runtime for a
+// library call, or programs for a step of a GPU's.
 #pragma once
 
 #include <functional>

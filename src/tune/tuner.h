@@ -69,8 +69,8 @@ class Tuner {
   const Decision& choose(const Problem& problem);
   // The same, whatever the choices are.
   const Decision& choose(const Question& question);
-  // Of several, by all workers at once, each with the next one. A problem that would be begun after `limit_s` goes by its estimate, which is not
-  // remembered. `begin` is told beforehand which of the questions will be measured, by their positions.
+  // Of several, by all workers at once, each with the next one. A problem that would be begun after `limit_s` goes by its estimate, which
+  // is not remembered. `begin` is told beforehand which of the questions will be measured, by their positions.
   std::vector<const Decision*> choose_all(const std::vector<Question>& questions, double limit_s,
                                           const std::function<void(const std::vector<size_t>&)>& begin = {});
 

@@ -1,5 +1,5 @@
-// --mode max and --lock for a GPU's program: its steps are measured apart, once, and a lock repeats what was chosen. Emulated kernels take the place
-// of a GPU's.
+// --mode max and --lock for a GPU's program: its steps are measured apart, once, and a lock repeats what was chosen. Emulated kernels take
+// the place of a GPU's.
 #include "cli/cli_for_test.h"
 
 namespace toroid {
@@ -25,8 +25,8 @@ class GpuWays : public Cli {
 TEST_F(GpuWays, AreMeasuredOnceAndRepeatedFromALock) {
   const Outcome first = compile({"--mode", "max", "--write-lock", "choices.lock", "--choices-log", "choices.json"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;
-  EXPECT_TRUE(std::regex_search(
-      first.errors, std::regex("gpu\\.matmul\\.bf16\\(bf16\\[64, 128\\], bf16\\[128, 128\\]\\) -> bf16\\[64, 128\\]; step [0-9a-f]{16}: [a-z0-9-]+ \\(measured\\)")))
+  EXPECT_TRUE(std::regex_search(first.errors, std::regex("gpu\\.matmul\\.bf16\\(bf16\\[64, 128\\], bf16\\[128, 128\\]\\) -> bf16\\[64, "
+                                                         "128\\]; step [0-9a-f]{16}: [a-z0-9-]+ \\(measured\\)")))
       << first.errors;
   EXPECT_TRUE(std::regex_search(first.errors, std::regex("[0-9] of [0-9] problems changed"))) << first.errors;
   const nlohmann::json log = nlohmann::json::parse(read_file(path("choices.json")));
@@ -45,7 +45,8 @@ TEST_F(GpuWays, AreMeasuredOnceAndRepeatedFromALock) {
     if (choice["standing"] != "timed" || choice["name"] == log["problems"][0]["choice"]) continue;
     const std::string problem = log["problems"][0]["problem"];
     std::string other = lock;
-    const std::string own = fmt::format("{} = {} {}", problem, log["problems"][0]["choice"].get<std::string>(), log["problems"][0]["hash"].get<std::string>());
+    const std::string own =
+        fmt::format("{} = {} {}", problem, log["problems"][0]["choice"].get<std::string>(), log["problems"][0]["hash"].get<std::string>());
     ASSERT_NE(other.find(own), std::string::npos) << lock;
     replace_all(other, own, fmt::format("{} = {} {}", problem, choice["name"].get<std::string>(), choice["hash"].get<std::string>()));
     write_file_atomically(path("other.lock"), std::string_view(other));

@@ -114,6 +114,37 @@ GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across, bool ep
   return tiles;
 }
 
+std::vector<TilesEstimate> estimated_tiles(const ConvolutionShape& shape, bool pixels_across) {
+  // Of gathered tiles, at about this clock tensor cores are busy; plain ones have a sixteenth of their speed.
+  constexpr double kFlopsOfCycle = 4096, kGatheredClock = 0.9e9, kPlain = 1.0 / 16, kStart = 4e-6;
+  std::vector<TilesEstimate> result;
+  const auto depth = static_cast<double>(sym::evaluate_hint(shape.depth()));
+  const auto add = [&](const GpuTiles& tiles, int at_once, double clock) {
+    const auto count = static_cast<double>(sym::evaluate_hint(blocks_of(shape, tiles, pixels_across)));
+    const double of_tile = 2.0 * tiles.rows * tiles.columns * depth / kFlopsOfCycle / clock;
+    result.push_back({tiles, kStart + std::ceil(count / (kMultiprocessors * at_once)) * at_once * of_tile});
+  };
+  if (suits_tma(shape)) {
+    for (const RingTiles& each : pixels_across ? std::span<const RingTiles>(kRingTilesAcross) : std::span<const RingTiles>(kRingTiles)) {
+      add({.rows = pixels_across ? each.filters : each.pixels,
+           .columns = pixels_across ? each.pixels : each.filters,
+           .stages = each.stages,
+           .ping_pong = true},
+          1, each.clock);
+    }
+  }
+  if (pixels_across) return result;
+  for (const int rows : {128, 64}) {
+    for (const int columns : {128, 64}) {
+      for (const int stages : {3, 4}) {
+        const GpuTiles tiles{.rows = rows, .columns = columns, .stages = stages, .ping_pong = false};
+        add(tiles, blocks_at_once(shape.dtype, tiles), kGatheredClock * (shape.dtype == DType::F32 ? kPlain : 1));
+      }
+    }
+  }
+  return result;
+}
+
 int blocks_at_once(DType dtype, const GpuTiles& tiles) {
   const bool is_small = tiles.rows * tiles.columns <= 128 * 64;
   return is_small && (dtype != DType::F32 || tiles.rows == 64) ? 3 : 2;

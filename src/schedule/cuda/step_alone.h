@@ -2,8 +2,8 @@
 //
 //   call linear_3 { y = matmul() on x[…], w[…] … }    =>    graph(in0: bf16[8388608], in1: bf16[1048576]) -> out0: bf16[2097152]
 //
-// What the step reads, the program gets, and what it writes, it gives; as rows of elements, for positions are the step's own. Weights too are
-// inputs.
+// What the step reads, the program gets, and what it writes, it gives; as rows of elements, for positions are the step's own. Weights too
+// are inputs.
 #pragma once
 
 #include <string>

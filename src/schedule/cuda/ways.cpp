@@ -4,8 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "schedule/axes.h"
+#include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/convolution_tiles.h"
 #include "schedule/cuda/epilogue_work.h"
+#include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/product_tiles.h"
+#include "schedule/fusion/group.h"
 #include "schedule/work.h"
 
 namespace toroid::schedule {
@@ -67,6 +72,95 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
   return std::move(ways).take();
 }
 
+std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& step, const ConvolutionShape& shape) {
+  const auto& call = std::get<CallStep>(step);
+  Ways ways(program, step, name_of(*call.gpu));
+  for (const TilesEstimate& each : estimated_tiles(shape, has_pixels_across(program, call))) {
+    CallStep other = call;
+    other.gpu = each.tiles;
+    ways.add(name_of(each.tiles), each.seconds, std::move(other));
+  }
+  return std::move(ways).take();
+}
+
+// What Hopper's kernel takes the other one takes too.
+std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step) {
+  const auto& call = std::get<CallStep>(step);
+  Ways ways(program, step, call.choice);
+  if (call.choice == kHopperAttention) {
+    CallStep other = call;
+    other.choice = kFlashAttention;
+    ways.add(std::string(kFlashAttention), seconds_of(program, step), std::move(other));
+  }
+  return std::move(ways).take();
+}
+
+// Has every number that a thread of its row takes a register?
+bool fits_registers(const Kernel& kernel) { return kernel.gpu->items * kernel.gpu->vector * registers_of(kernel) <= kMostRegisters; }
+
+// With so many threads of a block, and of a row.
+std::optional<Kernel> with_threads(const Kernel& kernel, int row_threads, int threads) {
+  constexpr int kMostThreads = 1024, kColumns = 32;
+  Kernel other = kernel;
+  GpuLoops& gpu = *other.gpu;
+  gpu.row_threads = row_threads;
+  gpu.threads = std::max(threads, gpu.columns ? kColumns * row_threads : row_threads);
+  if (row_threads < 1 || gpu.threads > kMostThreads) return std::nullopt;
+  const int64_t length = product_of_extents(kernel.inner).value(), of_row = row_threads * (gpu.columns ? 1 : gpu.vector);
+  if (of_row >= 2 * length) return std::nullopt;  // half of them would have nothing
+  if (gpu.items > 0) gpu.items = static_cast<int>((length + of_row - 1) / of_row);
+  if (!fits_registers(other)) return std::nullopt;
+  return other;
+}
+
+// The other form: what is kept is computed again, or what is read again is kept.
+std::optional<Kernel> in_other_form(loop::LoopProgram& program, const Kernel& kernel) {
+  Kernel other = kernel;
+  GpuLoops& gpu = *other.gpu;
+  if (!other.stashes.empty()) {
+    compute_again(program.exprs, other);
+    gpu.items = 0;
+    other.unfused.clear();
+    round_shared_products(program, other);
+    return other;
+  }
+  const int64_t length = product_of_extents(kernel.inner).value(), of_row = gpu.row_threads * (gpu.columns ? 1 : gpu.vector);
+  const int64_t items = (length + of_row - 1) / of_row;
+  if (gpu.columns || items * gpu.vector > kMostRegisters) return std::nullopt;
+  keep_loads(program.exprs, other, static_cast<size_t>(kMostRegisters / (items * gpu.vector)));
+  if (other.stashes.empty()) return std::nullopt;
+  gpu.items = static_cast<int>(items);
+  other.unfused.clear();
+  round_shared_products(program, other);
+  return other;
+}
+
+std::string name_of(const GpuLoops& gpu) {
+  return fmt::format("{}of{}-vector{}{}{}", gpu.row_threads, gpu.threads, gpu.vector, gpu.columns ? "-columns" : "",
+                     gpu.items > 0 ? fmt::format("-kept{}", gpu.items) : "");
+}
+
+// How many threads a row has, how many rows a block, and whether elements stay in registers. Which is quickest no estimate says: those near
+// the step as it is come first.
+std::vector<Way> ways_of_rows(loop::LoopProgram& program, const Step& step) {
+  constexpr double kStepAway = 0.02;
+  const auto& kernel = std::get<Kernel>(step);
+  const GpuLoops& own = *kernel.gpu;
+  Ways ways(program, step, name_of(own));
+  double seconds = seconds_of(program, step);
+  const auto add = [&](const std::optional<Kernel>& other) {
+    if (other && *other->gpu != own) ways.add(name_of(*other->gpu), seconds *= 1 + kStepAway, *other);
+  };
+  add(with_threads(kernel, own.row_threads * 2, own.threads));
+  add(with_threads(kernel, own.row_threads / 2, own.threads));
+  add(with_threads(kernel, own.row_threads, own.threads * 2));
+  add(with_threads(kernel, own.row_threads, own.threads / 2));
+  add(in_other_form(program, kernel));
+  add(with_threads(kernel, own.row_threads * 4, own.threads));
+  add(with_threads(kernel, own.row_threads / 4, own.threads));
+  return std::move(ways).take();
+}
+
 }  // namespace
 
 std::string name_of(const GpuTiles& tiles) {
@@ -86,9 +180,15 @@ double seconds_of(const loop::LoopProgram& program, const Step& step) {
 
 std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step) {
   if (const auto* call = std::get_if<CallStep>(&step)) {
+    if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step);
+    const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call->call, call->outputs);
+    if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape);
     if (const ProductAttempt product = as_product_of_tiles(program, call->call, call->outputs); product.shape)
       return ways_of_product(program, step, *product.shape);
   }
+  const auto* kernel = std::get_if<Kernel>(&step);
+  const bool is_rows = kernel != nullptr && kernel->gpu && !kernel->inner.empty() && kernel->finish.empty() && kernel->gpu->pixels == 1;
+  if (is_rows) return ways_of_rows(program, step);
   return {{"default", seconds_of(program, step), step}};
 }
 

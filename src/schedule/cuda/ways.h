@@ -19,7 +19,8 @@ struct Way {
   Step step;
 };
 
-// The first is the step as it is. One alone: there is nothing to choose. Of steps with sizes that are numbers; adds expressions to `program`.
+// The first is the step as it is. One alone: there is nothing to choose. Of steps with sizes that are numbers; adds expressions to
+// `program`.
 std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step);
 
 // "128x192x4-pingpong": rows, columns and stages, then what else they are.

@@ -77,6 +77,33 @@ graph(x: f16[4, 512, 128], w: f16[4, 128, 768]) {
   y: f16[4, 512, 768] = aten::bmm(x, w)
   return y
 })"},
+    {"a_convolution", R"(
+graph(x: bf16[8, 64, 28, 28], w: bf16[128, 64, 3, 3], b: bf16[128]) {
+  y: bf16[8, 128, 28, 28] = aten::conv2d(x, w, b, padding=[1, 1])
+  z: bf16[8, 128, 28, 28] = aten::relu(y)
+  return z
+})"},
+    {"a_norm_and_a_softmax", R"(
+graph(x: f32[512, 768], w: f32[768], b: f32[768], y: bf16[4096, 1024]) {
+  z: f32[512, 768] = aten::layer_norm(x, [768], w, b)
+  s: bf16[4096, 1024] = aten::softmax.int(y, 1)
+  return z, s
+})"},
+    {"sums_of_columns", R"(
+graph(x: bf16[1024, 4096]) {
+  y: bf16[4096] = aten::sum.dim_IntList(x, [0])
+  return y
+})"},
+    {"long_rows", R"(
+graph(x: f32[64, 32000]) {
+  y: f32[64, 32000] = aten::softmax.int(x, 1)
+  return y
+})"},
+    {"attention", R"(
+graph(q: bf16[2, 4, 256, 64], k: bf16[2, 4, 256, 64], v: bf16[2, 4, 256, 64]) {
+  y: bf16[2, 4, 256, 64] = aten::scaled_dot_product_attention(q, k, v)
+  return y
+})"},
 };
 
 class LegalWays : public testing::TestWithParam<WaysCase> {};

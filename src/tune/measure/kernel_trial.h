@@ -1,7 +1,7 @@
 // Choices that are kernels of the runtime.
 //
-// Inputs are random and may only be read; all tensors lie between guard pages (guarded_tensor.h). Of a chain, what passes from one stage to the
-// next is such a tensor too.
+// Inputs are random and may only be read; all tensors lie between guard pages (guarded_tensor.h). Of a chain, what passes from one stage to
+// the next is such a tensor too.
 #pragma once
 
 #include <deque>
@@ -27,8 +27,8 @@ class KernelTrial final : public Trial {
   KernelTrial(const ChoiceRegistry& registry, Problem problem, std::string_view reference, int threads, uint64_t seed);
 
   Check check(std::string_view choice) override;
-  // The runs, after one that is not counted, are timed in up to eight parts, of which the quickest tells: others were interrupted. With `cold` each
-  // run is a part.
+  // The runs, after one that is not counted, are timed in up to eight parts, of which the quickest tells: others were interrupted. With
+  // `cold` each run is a part.
   double time_s(std::string_view choice, uint64_t repetitions, bool cold) override;
 
  private:

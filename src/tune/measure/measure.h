@@ -46,8 +46,8 @@ struct MeasureOptions {
   RoundOptions rounds = {};  // its limit_s counts from the first round; checks before it take a few runs each
 };
 
-// `problem`: what the worker is told to try. Fills in the standing and the times of `candidates`, which are given with their names, hashes and estimates, the most promising
-// first. Throws what Worker::ask throws.
+// `problem`: what the worker is told to try. Fills in the standing and the times of `candidates`, which are given with their names, hashes
+// and estimates, the most promising first. Throws what Worker::ask throws.
 void measure(const std::string& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
              const MeasureOptions& options);
 

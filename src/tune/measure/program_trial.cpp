@@ -23,7 +23,8 @@
 namespace toroid::tune {
 namespace {
 
-// Integers are zeros, which may be indices of anything. Of many elements some are there several times, at places that have nothing to do with rows.
+// Integers are zeros, which may be indices of anything. Of many elements some are there several times, at places that have nothing to do
+// with rows.
 HostTensor input_of(const OperandMeta& meta, uint64_t seed) {
   constexpr size_t kDistinct = 1'000'003;
   HostTensor tensor(meta.dtype, meta.sizes);

@@ -1,8 +1,8 @@
-// Choices that are programs, each a library in a file of its own, CHOICE.so in a folder: ways in which a step of a GPU's program may be done. All
-// take and give the same tensors. They run on a GPU, or emulated on a processor.
+// Choices that are programs, each a library in a file of its own, CHOICE.so in a folder: ways in which a step of a GPU's program may be
+// done. All take and give the same tensors. They run on a GPU, or emulated on a processor.
 //
-// A kernel that faults leaves nothing on the GPU that this process could use, so the process ends: who asked finds the candidate at fault, and starts
-// another.
+// A kernel that faults leaves nothing on the GPU that this process could use, so the process ends: who asked finds the candidate at fault,
+// and starts another.
 #pragma once
 
 #include <filesystem>

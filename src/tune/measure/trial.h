@@ -1,5 +1,5 @@
-// One problem with tensors, on which choices are tried: the worker's side of tuning. What a choice is, a kernel of the runtime or a program in a
-// library, only the trial knows.
+// One problem with tensors, on which choices are tried: the worker's side of tuning. What a choice is, a kernel of the runtime or a program
+// in a library, only the trial knows.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ class Trial {
   virtual double time_s(std::string_view choice, uint64_t repetitions, bool cold) = 0;
 };
 
-// Makes the tensors that a request of Action::Prepare asks for, and computes the result that others are compared with. Throws Error: of memory, of a
-// problem or choice that there is not, or what the reference throws.
+// Makes the tensors that a request of Action::Prepare asks for, and computes the result that others are compared with. Throws Error: of
+// memory, of a problem or choice that there is not, or what the reference throws.
 using TrialMaker = std::function<std::unique_ptr<Trial>(const Request& request)>;
 
 }  // namespace toroid::tune
