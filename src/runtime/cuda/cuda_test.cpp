@@ -21,12 +21,12 @@ struct Shape {
   std::vector<int64_t> sizes, strides;
 };
 
-std::optional<Product> product_of(const Shape& a, const Shape& b, const Shape& out, DType dtype = DType::BF16) {
-  const auto operand = [&](const Shape& shape) {
+std::optional<Product> product_of(const Shape& a, const Shape& b, const Shape& out, DType dtype = DType::BF16, DType result = DType::BF16) {
+  const auto operand = [](const Shape& shape, DType of) {
     return ToroidOperand{
-        nullptr, shape.sizes.data(), shape.strides.data(), static_cast<int32_t>(shape.sizes.size()), static_cast<int32_t>(dtype), 0};
+        nullptr, shape.sizes.data(), shape.strides.data(), static_cast<int32_t>(shape.sizes.size()), static_cast<int32_t>(of), 0};
   };
-  const ToroidOperand inputs[] = {operand(a), operand(b)}, outputs[] = {operand(out)};
+  const ToroidOperand inputs[] = {operand(a, dtype), operand(b, dtype)}, outputs[] = {operand(out, result)};
   ToroidLibraryCall call{};
   call.name = "matmul";
   call.inputs = inputs;
@@ -86,8 +86,16 @@ TEST(CudaProduct, BatchesWithOneStrideAreOneDim) {
   EXPECT_EQ(product->out_batch_stride, 35);
 }
 
-TEST(CudaProduct, IntegersAndStridesOfNoMatrixAreLeftToOthers) {
-  EXPECT_FALSE(product_of({{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, DType::I32));
+TEST(CudaProduct, BytesGiveIntegers) {
+  const auto product = product_of({{32, 64}, {64, 1}}, {{64, 48}, {1, 64}}, {{32, 48}, {48, 1}}, DType::I8, DType::I32);
+  ASSERT_TRUE(product);
+  EXPECT_EQ(product->dtype, static_cast<int32_t>(DType::I32));
+  EXPECT_EQ(product->factors, static_cast<int32_t>(DType::I8));
+}
+
+TEST(CudaProduct, OtherIntegersAndStridesOfNoMatrixAreLeftToOthers) {
+  EXPECT_FALSE(product_of({{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, DType::I32, DType::I32));
+  EXPECT_FALSE(product_of({{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}, DType::I8, DType::I8));
   EXPECT_FALSE(product_of({{4, 4}, {8, 2}}, {{4, 4}, {4, 1}}, {{4, 4}, {4, 1}}));
 }
 

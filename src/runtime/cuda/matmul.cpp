@@ -80,6 +80,8 @@ int type_of(DType dtype) {
     case DType::F16: return 2;
     case DType::BF16: return 14;
     case DType::F64: return 1;
+    case DType::I8: return 3;
+    case DType::I32: return 10;
     default: return 0;
   }
 }
@@ -113,9 +115,11 @@ std::optional<Product> as_product(const ToroidLibraryCall& call) {
   if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.epilogue != nullptr) return std::nullopt;
   const ToroidOperand &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
   const auto dtype = static_cast<DType>(out.dtype);
-  if (!is_floating(dtype) || a.dtype != b.dtype || out.rank < 2) return std::nullopt;
-  if (a.dtype != out.dtype && !(dtype == DType::F32 && is_reduced_float(static_cast<DType>(a.dtype)))) return std::nullopt;
-  if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
+  const auto factors = static_cast<DType>(a.dtype);
+  if (a.dtype != b.dtype || out.rank < 2) return std::nullopt;
+  const bool is_of_bytes = dtype == DType::I32 && factors == DType::I8;
+  if (factors != dtype && !is_of_bytes && !(dtype == DType::F32 && is_reduced_float(factors))) return std::nullopt;
+  if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32 && dtype != DType::F64 && !is_of_bytes) return std::nullopt;
   const int32_t r = out.rank - 2;
   Product product{.rows = out.sizes[r],
                   .columns = out.sizes[r + 1],
@@ -168,7 +172,10 @@ class Products::Plan {
 
 Products::Plan::Plan(const Product& its) : product(its) {
   const auto dtype = static_cast<DType>(product.dtype);
-  const int compute = dtype == DType::F64 ? 70 : 68, scale = dtype == DType::F64 ? 1 : 0;
+  const int compute = dtype == DType::F64   ? 70
+                      : dtype == DType::I32 ? 72
+                                            : 68,
+            scale = dtype == DType::F64 || dtype == DType::I32 ? type_of(dtype) : 0;
   check_status(lt().matmul_create(&matmul_, compute, scale), "to describe a product");
   const int32_t first = product.b.transposed, second = product.a.transposed;
   check_status(lt().matmul_set(matmul_, kTransposeA, &first, sizeof first), "to describe a product");
@@ -214,10 +221,13 @@ bool Products::Plan::recall(std::string_view bytes) {
 Status Products::Plan::multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
                                 StreamHandle stream) const {
   const double one64 = 1, zero64 = 0;
-  const float one = 1, zero = 0;
-  const bool is_double = static_cast<DType>(product.dtype) == DType::F64;
-  const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
-  const void* beta = is_double ? static_cast<const void*>(&zero64) : &zero;
+  const float one32 = 1, zero32 = 0;
+  const int32_t one = 1, zero = 0;
+  const auto dtype = static_cast<DType>(product.dtype);
+  const auto number = [&](const void* of_double, const void* of_integer, const void* of_float) {
+    return dtype == DType::F64 ? of_double : dtype == DType::I32 ? of_integer : of_float;
+  };
+  const void *alpha = number(&one64, &one, &one32), *beta = number(&zero64, &zero, &zero32);
   return lt().matmul(handle, matmul_, alpha, b, b_, a, a_, beta, out, out_, out, out_, &algorithm, workspace, kWorkspace, stream);
 }
 

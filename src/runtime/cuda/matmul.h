@@ -36,7 +36,8 @@ struct Product {
   bool operator==(const Product&) const = default;
   auto operator<=>(const Product&) const = default;
 };
-// None for what it does not compute: integers, operands of different dtypes, strides that no matrix has. 16-bit floats may give F32.
+// None for what it does not compute: operands of different dtypes, integers but int8 that give I32, strides that no matrix has. 16-bit
+// floats may give F32.
 std::optional<Product> as_product(const ToroidLibraryCall& call);
 
 class Products {
