@@ -99,11 +99,6 @@ std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileMo
   };
 }
 
-NarrowWeights narrow_weights_of(const CompileModelOptions& options) {
-  if (options.target == codegen::Target::Cpu) return NarrowWeights::Kept;
-  return has_tensor_cores(options) ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
-}
-
 // What is for processors alone.
 void refuse_for_gpus(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu || !options.assertions) return;
@@ -263,6 +258,10 @@ bool is_hopper(const CompileModelOptions& options) {
   if (options.target != codegen::Target::Cuda) return options.target == codegen::Target::EmulatedCuda;
   return std::ranges::all_of(architectures_of(options), [](const std::string& each) { return each == "sm_90a"; });
 }
+NarrowWeights narrow_weights_of(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return NarrowWeights::Kept;
+  return is_hopper(options) ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
+}
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
   return schedule::cuda_planner(is_hopper(options) ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
@@ -299,6 +298,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 
   std::vector<LoweredGraph> lowered = lower(program, {.realise_all = !options.optimise,
                                                       .convolutions_as_loops = options.target != codegen::Target::Cpu,
+                                                      .integer_products_as_loops = options.target != codegen::Target::Cpu,
                                                       .products_of_narrow = options.target == codegen::Target::Cuda,
                                                       .narrow_weights = narrow_weights_of(options),
                                                       .convolutions_in_tiles = is_hopper(options)});

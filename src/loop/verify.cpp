@@ -15,9 +15,10 @@ using toroid::to_string;
 
 // Kernels compute with these.
 bool is_register_dtype(DType dtype) { return dtype <= DType::F64 && !is_reduced_float(dtype); }
-// And hold these in memory.
+// And hold these in memory; 8-bit floats are for calls alone.
 bool is_storage_dtype(DType dtype) {
-  return !is_complex(dtype) && size_bytes(dtype) > 0 && !(is_floating(dtype) && size_bytes(dtype) == 1);
+  const bool is_float8 = dtype == DType::F8E4M3FN || dtype == DType::F8E5M2;
+  return !is_complex(dtype) && size_bytes(dtype) > 0 && (is_float8 || !(is_floating(dtype) && size_bytes(dtype) == 1));
 }
 
 void verify_axis(sym::Expr axis) {

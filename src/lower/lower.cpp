@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
+#include "lower/narrow_weights.h"
 #include "lower/nextafter.h"
 #include "lower/packed_convolution.h"
 #include "lower/phased_convolution.h"
@@ -207,9 +209,11 @@ class Lowering {
     }
     const bool keeps_int8 = takes_int8(node), keeps_int4 = takes_int4(node);
     for (ValueId input : node.inputs) read_from_memory(input);
+    const bool keeps_bytes = std::holds_alternative<Matmul>(node.op) && keeps_narrow_weights(node) &&
+                             options_.narrow_weights == NarrowWeights::KeptForFewRows && weights_of_bytes(node);
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
-      if (keeps_int4 && input == node.inputs[1]) continue;
+      if ((keeps_int4 || keeps_bytes) && input == node.inputs[1]) continue;
       if (constancy == Constancy::None || (keeps_int8 && (is_cast_from(input, DType::I8) || is_cast_from(input, DType::U8)))) continue;
       ValueId computed = input;
       while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
@@ -736,20 +740,32 @@ class Lowering {
       const Int4Element low = element(pair * 2), high = element(pair * 2 + 1);
       if (depends(low.number, batch) || depends(of_group.scale, batch) || depends(of_group.zero, batch)) return false;
       const std::string& name = graph_.value(right).name;
-      auto prepared = [&](std::string_view suffix, DType type, std::vector<sym::Expr> axes, ExprId value) {
-        const std::vector<sym::Expr> of =
-            type == DType::U8 ? std::vector<sym::Expr>{columns, rows / 2} : std::vector<sym::Expr>{groups, columns};
-        const BufferId buffer = new_buffer(name + std::string(suffix), type, of);
+      auto prepared = [&](std::string_view suffix, const std::vector<sym::Expr>& of, std::vector<sym::Expr> axes, ExprId value) {
+        const BufferId buffer = new_buffer(name + std::string(suffix), exprs().dtype(value), of);
         loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
         add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
         return loop::Operand{buffer, of, contiguous_strides(of), 0};
       };
       const auto bits = [&](const Int4Element& e) { return exprs().convert(e.number, DType::U8); };
       const ExprId shifted = exprs().compute(ScalarOp::ShiftLeft, {bits(high), exprs().literal(Scalar(sym::Expr(4)), DType::U8)});
-      const loop::Operand left = operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
-      const loop::Operand numbers = prepared("_int4", DType::U8, {column, pair}, exprs().compute(ScalarOp::BitOr, {bits(low), shifted}));
-      const loop::Operand scales = prepared("_scales", DType::F32, {group, column}, of_group.scale);
-      const loop::Operand zeros = prepared("_zeros", DType::F32, {group, column}, of_group.zero);
+      const bool has_few_rows = options_.narrow_weights != NarrowWeights::Kept && sizes(node.inputs[0]).size() == 2;
+      const loop::Operand left = has_few_rows ? rows_in_pieces(node.inputs[0]) : operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
+      const loop::Operand numbers =
+          prepared("_int4", {columns, rows / 2}, {column, pair}, exprs().compute(ScalarOp::BitOr, {bits(low), shifted}));
+      loop::Operand scales, zeros;
+      if (options_.narrow_weights == NarrowWeights::Kept) {
+        scales = prepared("_scales", {groups, columns}, {group, column}, of_group.scale);
+        zeros = prepared("_zeros", {groups, columns}, {group, column}, of_group.zero);
+      } else {  // beside each other
+        const sym::Expr which = program_.symbols->axis(2, "z");
+        const ExprId is_zero = exprs().convert(exprs().index(which), DType::Bool);
+        const ExprId both = exprs().compute(ScalarOp::Where, {is_zero, of_group.zero, of_group.scale});
+        scales = prepared("_scales", {groups, columns, 2}, {group, column, which}, both);
+        scales.sizes.pop_back();
+        scales.strides.pop_back();
+        zeros = scales;
+        zeros.offset = 1;
+      }
       const BufferId out = new_buffer(node.outputs[0]);
       add_computation(loop::Call{node.op, {left, numbers, scales, zeros}}, {out}, {node.provenance});
       define_buffer(node.outputs[0], out);
@@ -761,6 +777,7 @@ class Lowering {
   // The kernels take int8 on the right, and bytes on both sides where the result is I32: what casts such a factor is left to them.
   void lower_matmul(const Node& node) {
     const ValueId left = node.inputs[0], right = node.inputs[1];
+    if (options_.integer_products_as_loops && is_integral(dtype(node.outputs[0]))) return lower_integer_matmul(node);
     const bool keeps_weights = keeps_narrow_weights(node);
     if (keeps_weights && takes_int4(node) && lower_int4_matmul(node)) return;
     if (const DType narrow = widened_from(node); narrow != DType::F32) {
@@ -770,36 +787,136 @@ class Lowering {
       add_computation(std::move(call), {out}, {node.provenance});
       return define_buffer(node.outputs[0], out);
     }
-    if (!keeps_weights || !takes_int8(node)) return lower_call(node, false);
+    if (options_.narrow_weights != NarrowWeights::Kept) {
+      if (const auto weights = keeps_weights ? weights_of_bytes(node) : std::nullopt) return lower_matmul_of_bytes(node, *weights);
+      return lower_call(node, false);
+    }
+    if (!takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
     const auto narrow_left = window_before_cast(left, narrow);
-    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left) || !suits_few_rows(node, *narrow_right))
-      return lower_call(node, false);
+    if (!narrow_right || (dtype(left) == DType::I32 && !narrow_left)) return lower_call(node, false);
     const BufferId out = new_buffer(node.outputs[0]);
     add_computation(loop::Call{node.op, {narrow_left ? *narrow_left : operand(left, false), *narrow_right}}, {out}, {node.provenance});
     define_buffer(node.outputs[0], out);
+  }
+
+  // On a GPU: of int8 in matrices whose depth is in pieces of 16 bytes a call, which tensor cores make; else loops.
+  void lower_integer_matmul(const Node& node) {
+    const std::vector<sym::Expr>&left_sizes = sizes(node.inputs[0]), &right_sizes = sizes(node.inputs[1]);
+    const sym::Expr depth = left_sizes.back();
+    constexpr int64_t kColumns = 8, kFewRows = 16;  // the library takes multiples; of few rows there is a kernel
+    const auto is_known = [](sym::Expr size) { return size.is_const() && size.value() > 0; };
+    const bool has_bytes = takes_int8(node) && is_cast_from(node.inputs[0], DType::I8) && left_sizes.size() == 2 && is_main_graph();
+    const bool is_of_bytes = has_bytes && is_known(depth) && is_in_pieces(depth) && is_known(right_sizes[1]) &&
+                             (sym::evaluate_hint(left_sizes[0]) <= kFewRows || right_sizes[1].value() % kColumns == 0);
+    const BufferId out = new_buffer(node.outputs[0]);
+    if (is_of_bytes) {
+      const loop::Operand left = bytes_along(node.inputs[0], 1), right = bytes_along(node.inputs[1], 0);
+      add_computation(loop::Call{node.op, {left, right}}, {out}, {node.provenance});
+      return define_buffer(node.outputs[0], out);
+    }
+    const LoadAt left = widened_elements(node.inputs[0]), right = widened_elements(node.inputs[1]);
+    const std::vector<sym::Expr> axes = fresh_axes(sizes(node.outputs[0]));
+    const sym::Expr at_depth = depth.is_const(1) ? sym::Expr(0) : program_.symbols->axis(depth, "r");
+    std::vector<sym::Expr> of_left = axes, of_right = axes;
+    of_left.back() = of_right[axes.size() - 2] = at_depth;
+    const ExprId product = exprs().compute(ScalarOp::Mul, {left(of_left), right(of_right)});
+    loop::Work work = loop::Map{axes, product};
+    if (!at_depth.is_const()) work = loop::Reduction{axes, {at_depth}, ReduceOp::Sum, product};
+    add_computation(std::move(work), {out}, {node.provenance});
+    define_buffer(node.outputs[0], out);
+  }
+
+  static bool is_in_pieces(sym::Expr bytes) { return sym::known_divisible(bytes, 16); }
+
+  // The bytes of a matrix before they were cast, with neighbours along the dim: a copy where they do not lie so.
+  loop::Operand bytes_along(ValueId id, size_t dim) {
+    const size_t other = 1 - dim;
+    const auto window = window_before_cast(id, DType::I8);
+    if (window && window->strides[dim].is_const(1) && is_in_pieces(window->strides[other]) && is_in_pieces(window->offset)) return *window;
+    std::vector<sym::Expr> strides(2, 1);
+    strides[other] = sizes(id)[dim];
+    const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + "_bytes", DType::I8, sizes(id)));
+    loops_->buffer(copy).strides = strides;
+    add_computation(loop::Map{lowered(id).axes, exprs().convert(lowered(id).value, DType::I8)}, {copy}, lowered(id).provenance);
+    return {copy, sizes(id), std::move(strides), 0};
+  }
+
+  // What is in memory: bytes where the value was cast from them.
+  LoadAt widened_elements(ValueId id) {
+    const bool is_cast = is_cast_from(id, DType::I8) || is_cast_from(id, DType::U8);
+    if (!is_cast) return elements_of(id, "", {}, false);
+    static_cast<void>(window_before_cast(id, dtype(graph_.producer(behind_views(id)).inputs[0])));
+    return [this, id](const std::vector<sym::Expr>& index) { return at(id, index); };
   }
 
   // May its right side stay in fewer bits than the product has?
   bool keeps_narrow_weights(const Node& node) const {
     const DType type = dtype(node.outputs[0]);
     if (options_.narrow_weights == NarrowWeights::Kept || type == DType::I32) return true;
-    constexpr int64_t kMostRows = 16;
+    if (options_.narrow_weights == NarrowWeights::Widened || !is_main_graph() || !is_reduced_float(type) || dtype(node.inputs[0]) != type)
+      return false;
+    // As schedule/cuda/few_rows.cpp has them.
+    constexpr int64_t kMostRows = 16, kUnit = 8, kLeastDepth = 16, kMostParts = (int64_t{1} << 31) - 1;
     sym::Expr rows = 1;
-    const std::vector<sym::Expr>& s = sizes(node.outputs[0]);
-    for (size_t d = 0; d + 1 < s.size(); ++d) rows = rows * s[d];
-    return options_.narrow_weights == NarrowWeights::KeptForFewRows && is_reduced_float(type) && dtype(node.inputs[0]) == type &&
-           sym::evaluate_hint(rows) <= kMostRows;
+    const std::vector<sym::Expr>&made = sizes(node.outputs[0]), &left = sizes(node.inputs[0]);
+    for (size_t d = 0; d + 1 < made.size(); ++d) rows = rows * made[d];
+    if (!made.back().is_const() || !left.back().is_const() || sym::evaluate_hint(rows) > kMostRows) return false;
+    const int64_t most = rows.is_const() ? rows.value() : rows.range().max;
+    return most / kUnit + 1 <= kMostParts / ((made.back().value() / kUnit + 1) * (left.back().value() / kLeastDepth + 1));
   }
 
-  // Are bytes of a right side columns in pieces of 16, as a GPU's kernel of few rows wants them?
-  bool suits_few_rows(const Node& node, const loop::Operand& right) const {
-    if (options_.narrow_weights == NarrowWeights::Kept || dtype(node.outputs[0]) == DType::I32) return true;
-    const size_t row = right.sizes.size() - 2;
-    const auto in_pieces = [](sym::Expr bytes) { return sym::known_divisible(bytes, 16); };
-    return right.sizes.size() == 2 && right.sizes[0].is_const() && right.sizes[1].is_const() && right.strides[row].is_const(1) &&
-           in_pieces(right.strides[row + 1]) && in_pieces(right.sizes[row]) && in_pieces(right.offset);
+  // Weights of eight bits that a GPU's kernel of few rows takes as they are: columns in pieces of 16 bytes.
+  struct WeightsOfBytes {
+    loop::Operand numbers;
+    DType dtype;
+    std::optional<ExprId> scale;  // over the value's axes
+  };
+  std::optional<WeightsOfBytes> weights_of_bytes(const Node& node) {
+    const ValueId right = node.inputs[1];
+    const bool is_of_floats = is_reduced_float(dtype(node.outputs[0]));
+    if (options_.realise_all || !is_of_floats || lowered(right).buffer || sizes(right).size() != 2) return std::nullopt;
+    const auto element = narrow_element(exprs(), lowered(right).value, lowered(right).axes[0]);
+    if (!element) return std::nullopt;
+    const auto numbers = window_of(right, element->load, exprs().dtype(element->load));
+    if (!numbers || !numbers->sizes[0].is_const() || !numbers->sizes[1].is_const() || !numbers->strides[0].is_const(1)) return std::nullopt;
+    if (!is_in_pieces(numbers->strides[1]) || !is_in_pieces(numbers->sizes[0]) || !is_in_pieces(numbers->offset)) return std::nullopt;
+    const bool is_constant = loops_->buffer(numbers->buffer).kind == loop::BufferKind::Constant;
+    if (element->dtype != DType::I8 && !is_constant) return std::nullopt;
+    return WeightsOfBytes{*numbers, element->dtype, element->scale};
+  }
+
+  // A matrix of 16-bit floats whose rows are in pieces of 16 bytes: a copy where it does not lie so.
+  loop::Operand rows_in_pieces(ValueId id) {
+    const loop::Operand window = operand(id, false);
+    const bool lies_so = window.strides[1].is_const(1) && is_in_pieces(window.strides[0] * 2) && is_in_pieces(window.offset * 2);
+    return lies_so ? window : copy_of(id, "_rows", dtype(id), contiguous_strides(sizes(id)));
+  }
+
+  // A scale is left to the product's epilogue: sums are in F32 until then.
+  void lower_matmul_of_bytes(const Node& node, const WeightsOfBytes& weights) {
+    const ValueId left = node.inputs[0], right = node.inputs[1], id = node.outputs[0];
+    const loop::Operand rows = rows_in_pieces(left);
+    loop::Operand numbers = weights.numbers;
+    if (weights.dtype != DType::I8) {
+      const loop::Buffer bits = loops_->buffer(numbers.buffer);  // which are another buffer in the same place
+      numbers.buffer = new_buffer(bits.name + "_floats", bits.dtype, bits.sizes);
+      loop::Buffer& floats = loops_->buffer(numbers.buffer);
+      floats.dtype = weights.dtype;
+      std::tie(floats.kind, floats.position, floats.strides, floats.updated_by) =
+          std::tie(bits.kind, bits.position, bits.strides, bits.updated_by);
+    }
+    const BufferId out = weights.scale ? new_buffer(graph_.value(id).name + "_sums", DType::F32, sizes(id)) : new_buffer(id);
+    add_computation(loop::Call{node.op, {rows, numbers}}, {out}, {node.provenance});
+    if (!weights.scale) return define_buffer(id, out);
+    std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    sym::Substitution columns;
+    if (!axes[1].is_const()) columns.emplace_back(lowered(right).axes[1], axes[1]);
+    const ExprId scale = exprs().substitute(*weights.scale, columns);
+    const ExprId value = exprs().compute(ScalarOp::Mul, {exprs().load(out, axes, DType::F32), scale});
+    define(id, std::move(axes), value, {node.provenance});
+    realise_if_worth_it(id);
   }
 
   // The dtype of 16 bits that both factors of a product in F32 were cast from: their products are exact in F32, whose sums a GPU's tensor

@@ -25,7 +25,8 @@ struct LoweredGraph {
   std::vector<OutputBinding> outputs;  // one per graph output
 };
 
-// Which products of floats take weights of eight and four bits as they are: else these become floats once.
+// Which products of floats take weights of eight and four bits as they are: else these become floats once. Those of 8-bit floats do so on
+// processors too.
 enum class NarrowWeights : uint8_t {
   Kept,
   KeptForFewRows,  // in products of few rows of 16-bit floats, whose columns of weights are contiguous
@@ -34,8 +35,9 @@ enum class NarrowWeights : uint8_t {
 
 struct LowerOptions {
   bool realise_all = false;  // every value becomes a buffer, as if each operation ran alone; to find out whether fusion is at fault
-  bool convolutions_as_loops = false;  // else they are calls of the library
-  bool products_of_narrow = false;     // products in float32 of factors that were widened from 16 bits take those as they were
+  bool convolutions_as_loops = false;      // else they are calls of the library
+  bool integer_products_as_loops = false;  // but those of int8 that tensor cores take: else all are calls of the library
+  bool products_of_narrow = false;         // products in float32 of factors that were widened from 16 bits take those as they were
   NarrowWeights narrow_weights = NarrowWeights::Kept;
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
 };

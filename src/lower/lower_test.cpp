@@ -354,6 +354,21 @@ graph(x: bf16[2, 3, 4, 16], y: bf16[2, 3, 8, 16]) {
                   "call z = matmul() on a_narrow[3, 2, 4, 16], y[3, 2, 16, 8] strides [256, 128, 1, 16]\n");
 }
 
+TEST(Lower, ProductsOfIntegersAreLoopsBesideThoseOfBytes) {
+  const std::string loops = loops_of(parse_text(R"(
+graph(x: i8[2, 16], w: i8[8, 16], n: i64[2, 3], m: i64[3, 4]) {
+  a: i32[2, 16] = cast(x)
+  t: i8[16, 8] = permute(w, dims=[1, 0])
+  b: i32[16, 8] = cast(t)
+  y: i32[2, 8] = matmul(a, b)
+  z: i64[2, 4] = matmul(n, m)
+  return y, z
+})"),
+                                     {.integer_products_as_loops = true});
+  expect_contains(loops, "call y = matmul() on x[2, 16], w[16, 8] strides [1, 16]\n");
+  expect_contains(loops, "sum over r0 of mul(n[");
+}
+
 TEST(Lower, AGradientOfFiltersIsAProductOverPixelsInParts) {
   const std::string loops = loops_of(parse_text(R"(
 graph(x: bf16[4, 16, 32, 32] strides [16384, 1, 512, 16], g: bf16[4, 24, 32, 32] strides [24576, 1, 768, 24]) {

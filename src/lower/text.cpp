@@ -214,8 +214,10 @@ class LoopsReader : private loop::LoopTextReader {
 // What is declared of a buffer that the graph knows.
 void verify_type(const loop::Buffer& buffer, const TensorType& type, std::string_view what) {
   const TensorType own = {.dtype = buffer.dtype, .sizes = buffer.sizes};
-  require(buffer.dtype == type.dtype && own.sizes == type.sizes, "buffer '{}' is {}, and its {} is {}", buffer.name, to_string(own), what,
-          to_string(type));
+  // Bits may be read as the 8-bit floats that they are.
+  const bool are_bits = type.dtype == DType::U8 && is_floating(own.dtype) && size_bytes(own.dtype) == 1;
+  require((buffer.dtype == type.dtype || are_bits) && own.sizes == type.sizes, "buffer '{}' is {}, and its {} is {}", buffer.name,
+          to_string(own), what, to_string(type));
 }
 
 }  // namespace

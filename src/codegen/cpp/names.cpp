@@ -387,7 +387,9 @@ std::string identifier(std::string_view text) {
 std::string_view storage_type(DType dtype) {
   switch (dtype) {
     case DType::Bool: return "bool";
-    case DType::U8: return "uint8_t";
+    case DType::U8:
+    case DType::F8E4M3FN:
+    case DType::F8E5M2: return "uint8_t";
     case DType::I8: return "int8_t";
     case DType::I16: return "int16_t";
     case DType::I32: return "int32_t";

@@ -71,21 +71,28 @@ class ProductPrinter : public ThreadPrinter {
     all.insert(all.end(), strides.begin(), strides.end());
     std::vector<BufferId> reads = {a.buffer, b.buffer};
     const bool has_scales = shape_.numbers == schedule::RightNumbers::Int4;
-    if (has_scales) reads.insert(reads.end(), {shape_.scales, shape_.zeros});
+    if (has_scales) reads.push_back(shape_.scales);
     take(step, reads, all);
     const std::string sizes = body_.fresh("sizes");
     std::string list;
     for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
     for (size_t i = 0; i < 6; ++i) list += ", " + print_factor(exprs_, names_, strides[i]);
-    if (has_scales) list += fmt::format(", {}, {}, {}", body_.memory(shape_.scales), body_.memory(shape_.zeros), shape_.group);
+    if (has_scales) list += fmt::format(", {}, {}", body_.memory(shape_.scales), shape_.group);
     body_.line(fmt::format("const FewRowsSizes {} = {{{}}};", sizes, list));
     const schedule::CudaGrid grid = schedule::few_rows_grid(shape_, tiles);
-    const std::string type =
-        fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
-                    tiles.columns / kSums, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
-    const std::string_view ahead = !overlap_.loads_ahead ? "" : overlap_.lets_next_start ? ", true, true" : ", true";
-    sums_to(fmt::format("multiply_few<{}{}>({}, {}, {}", type, ahead, place(a.buffer, a.offset), place(b.buffer, b.offset), sizes), step);
-    finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(tiles)));
+    const int units = tiles.columns / kSums;
+    const std::string sides = fmt::format("{}, {}, {}", place(a.buffer, a.offset), place(b.buffer, b.offset), sizes);
+    if (shape_.factors == schedule::Factors::Floats32) {
+      const std::string type =
+          fmt::format("FloatRowsTiles<{}, {}, {}, {}, {}>", tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value());
+      sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides), step);
+    } else {
+      const std::string type = fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(a.buffer).dtype),
+                                           tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
+      const std::string_view ahead = !overlap_.loads_ahead ? "" : overlap_.lets_next_start ? ", true, true" : ", true";
+      sums_to(fmt::format("multiply_few<{}{}>({}", type, ahead, sides), step);
+    }
+    finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(shape_, tiles)));
     return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .few_rows = true}};
   }
 
@@ -126,12 +133,14 @@ class ProductPrinter : public ThreadPrinter {
 
  private:
   std::string chunk_of_columns(const schedule::CallStep& step) const {
-    const std::string_view type = storage_type(program_.buffer(step.outputs[0]).dtype);
+    const std::string_view type = storage_type(program_.buffer(shape_.a.buffer).dtype);
     const int units = step.gpu->columns / kSums;
     switch (shape_.numbers) {
-      case schedule::RightNumbers::Int8: return fmt::format("Int8Columns<{}, {}>", type, units);
+      case schedule::RightNumbers::Int8: return fmt::format("ByteColumns<{}, {}, Int8>", type, units);
+      case schedule::RightNumbers::E4M3: return fmt::format("ByteColumns<{}, {}, E4M3>", type, units);
+      case schedule::RightNumbers::E5M2: return fmt::format("ByteColumns<{}, {}, E5M2>", type, units);
       case schedule::RightNumbers::Int4: return fmt::format("Int4Columns<{}, {}, {}>", type, units, schedule::few_rows_chunk(shape_));
-      case schedule::RightNumbers::Floats: break;
+      case schedule::RightNumbers::OfLeft: break;
     }
     return fmt::format("ColumnChunk<{}, {}, {}>", type, units, shape_.b.transposed);
   }
@@ -140,7 +149,8 @@ class ProductPrinter : public ThreadPrinter {
   void sums_to(const std::string& call, const schedule::CallStep& step) {
     body_.open(fmt::format("{}, [=](int {}) {{", call, column_));
     if (step.epilogue) load_of_columns(*step.epilogue);
-    body_.open(fmt::format("return [=](int {}, int {}, const float (&{})[{}]) {{", batch_, row_, sums_, kSums));
+    body_.open(fmt::format("return [=](int {}, int {}, const {} (&{})[{}]) {{", batch_, row_,
+                           program_.buffer(step.outputs[0]).dtype == DType::I32 ? "int32_t" : "float", sums_, kSums));
     step.epilogue ? epilogue(*step.epilogue) : store_sums(step.outputs[0]);
     body_.close("};");
     body_.close("});");

@@ -1,4 +1,7 @@
 // Kernels for a GPU: printed for CUDA, compiled for this processor, and compared with the evaluator. The text is the one that a GPU runs.
+#include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
@@ -277,14 +280,39 @@ graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf1
 })"},
     // Bytes in pieces of 16, and a depth that ends within a chunk; four bits in groups of each kind.
     {"weights_of_eight_bits", R"(
-graph(x: bf16[3, 80], w: i8[41, 80], h: f16[11, 128], v: i8[24, 128], s: bf16[41], t: bf16[20, 80]) {
+graph(x: bf16[3, 80], w: i8[41, 80], h: f16[11, 128], v: i8[24, 128], s: bf16[41], t: bf16[20, 80], c: bf16[24, 1], e: f32[41, 1]) {
   a: bf16[41, 80] = aten::to.dtype(w, dtype.bf16)
   y: bf16[3, 41] = aten::linear(x, a)
   z: bf16[3, 41] = aten::mul.Tensor(y, s)
   b: f16[24, 128] = aten::to.dtype(v, dtype.f16)
   o: f16[11, 24] = aten::linear(h, b)
   l: bf16[20, 41] = aten::linear(t, a)
-  return z, o, l
+  d: bf16[24, 128] = aten::to.dtype(v, dtype.bf16)
+  f: bf16[24, 128] = aten::mul.Tensor(d, c)
+  g: bf16[11, 128] = aten::to.dtype(h, dtype.bf16)
+  k: bf16[11, 24] = aten::linear(g, f)
+  m: bf16[11, 24] = aten::relu(k)
+  return z, o, l, m
+})"},
+    // Bytes on tensor cores: with what follows, of many rows, with a right side that is transposed. Others as loops.
+    {"products_of_integers", R"(
+graph(x: i8[3, 80], w: i8[44, 80], h: i8[11, 272], v: i8[272, 24], t: i8[20, 80], g: i8[24, 80], s: f32[44], a: i8[3, 7], b: i8[7, 5],
+      i: i64[2, 3, 4], j: i64[2, 4, 5], u: u8[3, 16], k: i32[4, 0], q: i32[0, 3]) {
+  wt: i8[80, 44] = aten::t(w)
+  p: i32[3, 44] = aten::_int_mm(x, wt)
+  f: f32[3, 44] = aten::to.dtype(p, dtype.f32)
+  y: f32[3, 44] = aten::mul.Tensor(f, s)
+  o: i32[11, 24] = aten::_int_mm(h, v)
+  gt: i8[80, 24] = aten::t(g)
+  l: i32[20, 24] = aten::_int_mm(t, gt)
+  z: i32[20, 44] = aten::_int_mm(t, wt)
+  c: i32[3, 5] = aten::_int_mm(a, b)
+  d: i64[2, 3, 5] = aten::bmm(i, j)
+  r: i32[3, 16] = aten::to.dtype(u, dtype.i32)
+  n: i32[16, 3] = aten::t(r)
+  m: i32[3, 3] = aten::mm(r, n)
+  e: i32[4, 3] = aten::mm(k, q)
+  return y, o, l, z, c, d, m, e
 })"},
     {"few_rows_of_any_number",
      R"(
@@ -355,6 +383,71 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("f16", 11, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 1, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 40, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
+}
+
+// Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.
+std::string product_of_float8(std::string_view type, std::string_view float8, int x_rows, int rows, int depth, bool scale_first) {
+  std::string bytes, scales;
+  for (int i = 0; i < rows * depth; ++i) {
+    const int byte = i * 37 % 256, magnitude = byte & 0x7f;
+    const bool is_number = magnitude < (float8 == "f8e5m2" ? 0x4c : 0x7f);
+    bytes += fmt::format("{}{}", i == 0 ? "" : ", ", is_number ? byte : byte & 0x8f);
+  }
+  for (int i = 0; i < rows; ++i) scales += fmt::format("{}{}", i == 0 ? "" : ", ", 0.01 * (i % 5 + 1));
+  const std::string_view scaled = R"(
+  f: {0}[{1}, {2}] = aten::mul.Tensor(w, s)
+  y: {0}[{3}, {1}] = aten::linear(x, f))";
+  const std::string_view after = R"(
+  p: {0}[{3}, {1}] = aten::linear(x, w)
+  t: {0}[{1}] = aten::reshape(s, [{1}])
+  y: {0}[{3}, {1}] = aten::mul.Tensor(p, t))";
+  return fmt::format(R"(
+buffer 0 "b": u8[{1}, {2}] = [{5}]
+buffer 1 "s": {0}[{1}, 1] = [{6}]
+graph(x: {0}[{3}, {2}]) {{
+  b: u8[{1}, {2}] = constant(0)
+  s: {0}[{1}, 1] = constant(1)
+  v: {4}[{1}, {2}] = aten::view.dtype(b, dtype.{4})
+  w: {0}[{1}, {2}] = aten::to.dtype(v, dtype.{0}))",
+                     type, rows, depth, x_rows, float8, bytes, scales) +
+         fmt::format(fmt::runtime(scale_first ? scaled : after), type, rows, depth, x_rows) + "\n  return y\n}";
+}
+TEST(EmulatedCuda, MultipliesByWeightsOf8BitFloats) {
+  for (const std::string_view float8 : {"f8e4m3fn", "f8e5m2"}) {
+    for (const bool scale_first : {false, true}) {
+      expect_as_evaluated(product_of_float8("bf16", float8, 3, 43, 208, scale_first), {{}}, 2, codegen::Target::EmulatedCuda);
+      expect_as_evaluated(product_of_float8("f16", float8, 11, 24, 64, scale_first), {{}}, 2, codegen::Target::EmulatedCuda);
+    }
+    expect_as_evaluated(product_of_float8("bf16", float8, 40, 16, 64, true), {{}}, 2,
+                        codegen::Target::EmulatedCuda);  // of many rows: widened
+    expect_as_evaluated(product_of_float8("bf16", float8, 5, 16, 64, true), {{}}, 2, codegen::Target::Cpu);
+  }
+}
+TEST(EmulatedCuda, KeepsInfinitiesAndNaNOf8BitFloats) {
+  const auto results = [](std::string_view float8, int byte) {
+    std::string bytes = fmt::format("{}", byte);
+    for (int i = 1; i < 32; ++i) bytes += ", 0";
+    const CompiledModel model = compiled(fmt::format(R"(
+buffer 0 "b": u8[2, 16] = [{}]
+graph(x: bf16[1, 16]) {{
+  b: u8[2, 16] = constant(0)
+  v: {}[2, 16] = aten::view.dtype(b, dtype.{})
+  w: bf16[2, 16] = aten::to.dtype(v, dtype.bf16)
+  y: bf16[1, 2] = aten::linear(x, w)
+  return y
+}})",
+                                                     bytes, float8, float8),
+                                         codegen::Target::EmulatedCuda);
+    const std::vector<double> ones(16, 1);
+    return model.load().run(std::vector{HostTensor::from_doubles(DType::BF16, {1, 16}, ones)})[0].to_doubles();
+  };
+  EXPECT_TRUE(std::isnan(results("f8e4m3fn", 0x7f)[0]));
+  EXPECT_TRUE(std::isnan(results("f8e4m3fn", 0xff)[0]));
+  EXPECT_TRUE(std::isnan(results("f8e5m2", 0xfd)[0]));
+  EXPECT_EQ(results("f8e5m2", 0xfc)[0], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(results("f8e4m3fn", 0xfe)[0], -448);
+  EXPECT_EQ(results("f8e4m3fn", 0x81)[0], -0x1p-9);
+  EXPECT_EQ(results("f8e5m2", 0x01), (std::vector<double>{0x1p-16, 0}));
 }
 
 TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {

@@ -21,6 +21,7 @@ class CpuPlanner final : public Planner {
   void prepare(loop::LoopProgram& program) const override { split_large_reductions(program); }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
+    if (!is_floating(program.buffer(product).dtype)) return {{}, "a product of integers takes no epilogue"};
     return schedule::as_epilogue(program, kernel, call, product);
   }
 

@@ -1,33 +1,52 @@
 #include "schedule/cuda/few_rows.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostRows = 16;          // of more the library reads the left side less often
-constexpr int kUnit = 8;                   // columns of a matrix of tensor cores
-constexpr int kWarpsAtOnce = 16;           // of a multiprocessor
-constexpr int kContiguousRows = 64;        // columns of a tile where the right side's rows are contiguous
-constexpr int64_t kLeastContiguous = 192;  // tiles of those: fewer would have to be shared, and the library is quicker
-constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 32;
+constexpr int kUnit = 8;                           // columns of a matrix of tensor cores
+constexpr int kMostUnits = 14;                     // of a tile
+constexpr int kWarpsAtOnce = 16;                   // of a multiprocessor
+constexpr int kContiguousRows = 64;                // columns of a tile where the right side's rows are contiguous
+constexpr int64_t kLeastContiguous = 192;          // tiles of those: fewer would have to be shared, and the library is quicker
+constexpr int kOfFloats = 96, kAllOfFloats = 224;  // registers of a thread in float32: of two blocks at once, of one
+constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 16;
 
 bool has_kernel(const ProductShape& shape) {
   const bool is_known = shape.columns.is_const() && shape.depth.is_const() && shape.batches.is_const();
-  if (!is_known || shape.a.transposed || shape.depth.value() % kUnit != 0) return false;
+  const int of_piece = shape.factors == Factors::Int8 ? 16 : shape.factors == Factors::Floats16 ? 8 : 4;
+  if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0) return false;
   if (!shape.b.transposed && shape.columns.value() % kUnit != 0) return false;
   const sym::Range rows = shape.rows.is_const() ? sym::Range{shape.rows.value(), shape.rows.value()} : shape.rows.range();
   const int64_t chunks = (shape.columns.value() / kUnit + 1) * (shape.depth.value() / kLeastDepth + 1) * shape.batches.value();
   return rows.max / kUnit + 1 <= kMostChunks / chunks;
 }
 
+// Chunks that a thread's registers hold, in words of both sides, besides its sums and what it has of the left side at work.
+int stages_of(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kRegisters = 83, kAllRegisters = 187, kMostStages = 4;  // beyond them some spill
+  const bool is_int4 = shape.numbers == RightNumbers::Int4;
+  const int units = tiles.columns / kUnit;
+  if (shape.factors == Factors::Floats32) {
+    const int free_of_floats = few_rows_blocks_at_once(shape, tiles) == 1 ? kAllOfFloats : kOfFloats;
+    return std::clamp((free_of_floats - units * tiles.rows) / (4 * (units + tiles.rows)), 1, kMostStages - 1);
+  }
+  const int eights = tiles.rows / kUnit, of_unit = is_int4 ? 6 : shape.numbers == RightNumbers::OfLeft ? 8 : 4;
+  const int of_left = eights * (is_int4 ? 16 : 8), sums = (units + 1) / 2 * eights * 4;
+  const int free = (few_rows_blocks_at_once(shape, tiles) == 1 ? kAllRegisters : kRegisters) - sums - of_left;
+  return std::clamp(free / (units * of_unit + of_left), 1, kMostStages);
+}
+
 }  // namespace
 
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
-  const bool has_rows = tiles.rows == 8 || tiles.rows == 16 || tiles.rows == 32 || tiles.rows == 64;
+  const bool is_float32 = shape.factors == Factors::Floats32, is_power = tiles.rows > 0 && (tiles.rows & (tiles.rows - 1)) == 0;
+  const bool has_rows = is_power && (is_float32 ? tiles.rows <= 16 : tiles.rows >= kUnit && tiles.rows <= 64);
   const int units = tiles.columns / kUnit;
-  const bool has_columns = tiles.columns % kUnit == 0 &&
-                           (shape.b.transposed ? units == 1 || units == 2 || units == 4 || units == 8 : tiles.columns == kContiguousRows);
+  const bool has_units = units == 1 || (units % 2 == 0 && units <= kMostUnits);
+  const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
   return has_kernel(shape) && has_rows && has_columns && has_warps && tiles.stages >= 1 && tiles.stages <= 8 && tiles.cluster == 1 &&
          !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
@@ -35,15 +54,29 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
 
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
-  if (rows > kMostRows || !has_kernel(shape)) return std::nullopt;
+  if (rows > kMostFewRows || !has_kernel(shape)) return std::nullopt;
   GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
+  const bool is_float32 = shape.factors == Factors::Floats32;
+  if (is_float32) tiles.rows = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 1))));
   const auto tiles_of = [&](int64_t columns) { return (shape.columns.value() + columns - 1) / columns * shape.batches.value(); };
   if (!shape.b.transposed) return tiles_of(kContiguousRows) >= kLeastContiguous ? std::optional(tiles) : std::nullopt;
-  // The narrowest that all blocks have at once; a thread asks for as many bytes in each.
-  const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
-  tiles.columns = kUnit;
-  while (tiles.columns < 4 * kUnit && tiles_of(tiles.columns) > slots) tiles.columns *= 2;
-  tiles.stages = (shape.numbers == RightNumbers::Floats ? 4 : 8) * kUnit / tiles.columns;
+  // The least columns, and starts and ends of tiles, that the blocks of a multiprocessor go through; where some of them have none, as if
+  // they had: fewer read the right side more slowly. Beside narrow weights the left side counts as more columns.
+  const bool is_narrow = shape.numbers != RightNumbers::OfLeft;
+  const int start = kUnit + (!is_narrow ? 0 : shape.numbers == RightNumbers::Int4 ? 2 * tiles.rows : tiles.rows);  // as so many columns
+  int64_t least = 0;
+  int most = 8;
+  if (tiles.rows == 16) most = is_float32 ? 4 : few_rows_blocks_at_once(shape, tiles) == 1 ? kMostUnits : most;  // tiles of 64 columns
+  for (int units = 1; units <= most; units += units == 1 || is_float32 ? units : 2) {
+    GpuTiles tried = tiles;
+    tried.columns = kUnit * units;
+    const int64_t at_once = is_narrow ? 1 : few_rows_blocks_at_once(shape, tried), slots = kMultiprocessors * at_once;
+    const int64_t cost = (tiles_of(tried.columns) + slots - 1) / slots * at_once * (tried.columns + start);
+    if (least > 0 && cost >= least) continue;
+    least = cost;
+    tiles.columns = tried.columns;
+  }
+  tiles.stages = stages_of(shape, tiles);
   return tiles;
 }
 
@@ -71,17 +104,25 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
 
 int few_rows_chunk(const ProductShape& shape) {
   if (shape.numbers == RightNumbers::Int4) return shape.group % 128 == 0 ? 128 : shape.group % 64 == 0 ? 64 : 32;
+  if (shape.factors != Factors::Floats16) return shape.factors == Factors::Int8 ? 128 : 16;
   return shape.b.transposed ? 64 : 32;
 }
 
-int few_rows_blocks_at_once(const GpuTiles& tiles) {
-  return std::max(1, (tiles.rows > 32 ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
+int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
+  if (shape.factors == Factors::Floats32) {
+    const int units = tiles.columns / kUnit, of_two_stages = units * tiles.rows + 8 * (units + tiles.rows);
+    return std::max(1, (of_two_stages > kOfFloats ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
+  }
+  const bool is_of_bytes = shape.numbers != RightNumbers::OfLeft && shape.numbers != RightNumbers::Int4;
+  const int most_columns = tiles.rows == kUnit || is_of_bytes || !shape.b.transposed ? kContiguousRows : kContiguousRows / 2;
+  const bool has_many_registers = tiles.rows > 16 || tiles.columns > most_columns;
+  return std::max(1, (has_many_registers ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
 }
 
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
-  constexpr int kPadding = 8;
+  constexpr int kPadding = 4;
   constexpr int64_t kLeastWhole = 32;
-  const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(tiles);
+  const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(shape, tiles);
   const int64_t chunk = few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;
   if (shape.rows.is_const()) {

@@ -12,6 +12,8 @@
 
 namespace toroid::schedule {
 
+inline constexpr int64_t kMostFewRows = 16;  // of more the library reads the left side less often
+
 // By the sizes' hints: of at most sixteen rows, where it is as quick as the library.
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
 // Tiles that it may have; none where no kernel can.
@@ -20,7 +22,7 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape);
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
 // Of the depth, what a warp takes at once.
 int few_rows_chunk(const ProductShape& shape);
-int few_rows_blocks_at_once(const GpuTiles& tiles);
+int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles);
 // A known number of blocks.
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles);
 

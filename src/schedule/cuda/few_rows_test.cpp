@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 #include "schedule/text/text.h"
@@ -24,9 +26,15 @@ std::string tiles_of(std::string_view x, std::string_view w, std::string_view y,
 TEST(FewRows, HaveNarrowTilesWhereTheRightSideHasFewColumns) {
   EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[2048, 2048]", "bf16[1, 2048]"), "8 by 8, 256 blocks");
   EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[3072, 2048]", "bf16[1, 3072]"), "8 by 16, 192 blocks");
-  EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[16384, 2048]", "bf16[1, 16384]"), "8 by 32, 256 blocks");
-  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 32, 224 blocks");
+  EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[16384, 2048]", "bf16[1, 16384]"), "8 by 64, 256 blocks");
+  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 112, 128 blocks");
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 14336]", "bf16[8, 14336]", false), "8 by 64, 224 blocks");
+}
+
+TEST(FewRows, AreThoseOfTilesBeyondSixteen) {
+  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 64, 224 blocks");
+  EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[14336, 4096]", "bf16[17, 14336]"), "tiles");
+  EXPECT_EQ(tiles_of("bf16[64, 4096]", "bf16[14336, 4096]", "bf16[64, 14336]"), "tiles");
 }
 
 TEST(FewRows, HaveNoMoreBlocksThanParts) {
@@ -38,8 +46,68 @@ TEST(FewRows, AreAsOtherProductsWhereTheyWouldShareTilesOfContiguousRows) {
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 4096]", "bf16[8, 4096]", false), "tiles");
 }
 
-TEST(FewRows, AreOfSixteenBitFloatsAndInPiecesOfSixteenBytes) {
-  EXPECT_EQ(tiles_of("f32[1, 2048]", "f32[2048, 2048]", "f32[1, 2048]"), "library");
+TEST(FewRows, MayBeOfBytes) {
+  const auto product = [](std::string_view x, std::string_view w, std::string_view y) {
+    const std::string text = fmt::format("graph(x: {}, w: {}) {{\n  y: {} = aten::_int_mm(x, w)\n  return y\n}}", x, w, y);
+    const Scheduled made = scheduled(text, cuda_planner(TensorCores::Hopper),
+                                     {.integer_products_as_loops = true, .narrow_weights = NarrowWeights::KeptForFewRows});
+    const auto* call = std::get_if<CallStep>(&made.schedule.steps.back());
+    if (call == nullptr) return std::string("loops");
+    if (!call->gpu) return std::string("library");
+    return fmt::format("{} by {}, {} blocks", call->gpu->rows, call->gpu->columns,
+                       cuda_grid_of(*made.schedule.loops, *call).blocks.value());
+  };
+  EXPECT_EQ(product("i8[8, 4096]", "i8[4096, 14336] strides [1, 4096]", "i32[8, 14336]"), "8 by 64, 224 blocks");
+  EXPECT_EQ(product("i8[64, 4096]", "i8[4096, 14336] strides [1, 4096]", "i32[64, 14336]"), "library");
+  EXPECT_EQ(product("i8[8, 4095]", "i8[4095, 14336]", "i32[8, 14336]"), "loops");
+  EXPECT_EQ(product("i8[64, 4096]", "i8[4096, 14335]", "i32[64, 14335]"), "loops");
+}
+
+// Constant weights of [64, 32] bytes, cast to bfloat16.
+std::string kept_weights(std::string_view dtype, std::string_view more) {
+  const Scheduled made = scheduled(fmt::format(R"(
+constant 0 "b": {0}[64, 32] = external
+constant 1 "s": bf16[64, 1] = external
+graph(x: bf16[4, 32]) {{
+  b: {0}[64, 32] = constant(0)
+  s: bf16[64, 1] = constant(1)
+{1}
+  y: bf16[4, 64] = aten::linear(x, w)
+  return y
+}})",
+                                               dtype, more),
+                                   cuda_planner(TensorCores::Hopper), {.narrow_weights = NarrowWeights::KeptForFewRows});
+  const auto call = std::find_if(made.schedule.steps.begin(), made.schedule.steps.end(),
+                                 [](const Step& step) { return std::holds_alternative<CallStep>(step); });
+  if (call == made.schedule.steps.end()) return kinds_of_steps(made.schedule);
+  const auto& product = std::get<CallStep>(*call);
+  const DType of_weights = made.schedule.loops->buffer(product.call.operands[1].buffer).dtype;
+  return fmt::format("{}{}: {}", to_string(of_weights), product.gpu ? "" : ", the library's", kinds_of_steps(made.schedule));
+}
+
+TEST(FewRows, KeepWeightsOfEightBits) {
+  EXPECT_EQ(kept_weights("i8", "  w: bf16[64, 32] = aten::to.dtype(b, dtype.bf16)"), "i8: call");
+  EXPECT_EQ(
+      kept_weights("u8", "  v: f8e4m3fn[64, 32] = aten::view.dtype(b, dtype.f8e4m3fn)\n  w: bf16[64, 32] = aten::to.dtype(v, dtype.bf16)"),
+      "f8e4m3fn: call");
+  EXPECT_EQ(
+      kept_weights("u8", "  v: f8e5m2[64, 32] = aten::view.dtype(b, dtype.f8e5m2)\n  w: bf16[64, 32] = aten::to.dtype(v, dtype.bf16)"),
+      "f8e5m2: call");
+  EXPECT_EQ(kept_weights("u8",
+                         "  v: f8e4m3fn[64, 32] = aten::view.dtype(b, dtype.f8e4m3fn)\n  u: bf16[64, 32] = aten::to.dtype(v, dtype.bf16)\n"
+                         "  w: bf16[64, 32] = aten::mul.Tensor(u, s)"),
+            "f8e4m3fn: call+kernel");
+}
+
+TEST(FewRows, MayBeOfFloat32ByColumns) {
+  EXPECT_EQ(tiles_of("f32[1, 2048]", "f32[2048, 2048]", "f32[1, 2048]"), "1 by 8, 256 blocks");
+  EXPECT_EQ(tiles_of("f32[5, 4096]", "f32[14336, 4096]", "f32[5, 14336]"), "8 by 64, 112 blocks");
+  EXPECT_EQ(tiles_of("f32[16, 4096]", "f32[4096, 4096]", "f32[16, 4096]"), "16 by 32, 128 blocks");
+  EXPECT_EQ(tiles_of("f32[17, 4096]", "f32[4096, 4096]", "f32[17, 4096]"), "library");
+  EXPECT_EQ(tiles_of("f32[1, 2048]", "f32[2048, 2048]", "f32[1, 2048]", false), "library");
+}
+
+TEST(FewRows, AreInPiecesOfSixteenBytes) {
   EXPECT_EQ(tiles_of("bf16[1, 2047]", "bf16[2048, 2047]", "bf16[1, 2048]"), "library");
   EXPECT_EQ(tiles_of("bf16[512, 2048]", "bf16[2048, 2048]", "bf16[512, 2048]"), "tiles");
 }

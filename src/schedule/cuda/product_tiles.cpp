@@ -38,12 +38,12 @@ std::vector<BatchDim> batch_dims(const loop::Operand& a, const loop::Operand& b)
 }
 
 // The last two dims of an operand. None where no matrix that TMA reads lies so.
-std::optional<ProductShape::Side> side_of(const loop::Operand& operand) {
+std::optional<ProductShape::Side> side_of(const loop::Operand& operand, int aligned_elements) {
   const size_t r = operand.sizes.size() - 2;
   const sym::Expr rows = operand.sizes[r], columns = operand.sizes[r + 1], row = operand.strides[r], column = operand.strides[r + 1];
   ProductShape::Side side{.buffer = operand.buffer, .offset = operand.offset};
-  const auto fits = [](sym::Expr stride, sym::Expr count, sym::Expr length) {
-    return is_aligned(stride) && (count.is_const(1) || sym::known_le(length, stride));
+  const auto fits = [&](sym::Expr stride, sym::Expr count, sym::Expr length) {
+    return sym::known_divisible(stride, aligned_elements) && (count.is_const(1) || sym::known_le(length, stride));
   };
   if (column.is_const(1) && fits(row, rows, columns)) {
     side.stride = row;
@@ -68,16 +68,38 @@ ProductAttempt as_product_of_int4(const loop::LoopProgram& program, const loop::
   if (program.buffer(a.buffer).dtype != dtype || !has_rows || !is_aligned(a.offset))
     return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   if (group == 0 || group % kLeastInt4Group != 0) return {{}, "the product's weights of four bits have groups of fewer than 32"};
+  const sym::Expr columns = numbers.sizes[0];
+  const bool are_pairs = scales.buffer == zeros.buffer && scales.offset.is_const(0) && zeros.offset.is_const(1) &&
+                         scales.strides[1].is_const(2) && sym::known_eq(scales.strides[0], columns * 2) && scales.strides == zeros.strides;
+  if (!are_pairs) return {{}, "the scales and zeros of the product's weights of four bits are apart"};
   ProductShape shape{.columns = numbers.sizes[0],
                      .depth = depth,
                      .a = {.buffer = a.buffer, .offset = a.offset, .stride = a.sizes.size() == 2 ? a.strides[0] : depth},
                      .b = {.buffer = numbers.buffer, .transposed = true, .stride = numbers.strides[0]},
                      .numbers = RightNumbers::Int4,
+                     .is_for_few_rows = true,
                      .scales = scales.buffer,
-                     .zeros = zeros.buffer,
                      .group = group};
   for (size_t d = 0; d + 1 < a.sizes.size(); ++d) shape.rows = shape.rows * a.sizes[d];
   return {std::move(shape)};
+}
+
+// What the right side's dtype says beside the left side's.
+std::optional<RightNumbers> numbers_of(DType left, DType right) {
+  if (right == left) return RightNumbers::OfLeft;
+  switch (right) {
+    case DType::I8: return RightNumbers::Int8;
+    case DType::F8E4M3FN: return RightNumbers::E4M3;
+    case DType::F8E5M2: return RightNumbers::E5M2;
+    default: return std::nullopt;
+  }
+}
+
+// By the dtypes of the left side and of the result.
+std::optional<Factors> factors_of(DType left, DType result, bool has_few_rows) {
+  if (left == DType::I8 && result == DType::I32) return Factors::Int8;
+  if (left == DType::F32 && result == DType::F32 && has_few_rows) return Factors::Floats32;
+  return is_reduced_float(left) && (result == left || result == DType::F32) ? std::optional(Factors::Floats16) : std::nullopt;
 }
 
 // Of an H100 under the load of products; fitted to measured times of some twenty products (docs/gpu.md).
@@ -123,7 +145,9 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const double elements = tiles.rows * tiles.columns / (tiles.ping_pong ? 128.0 : 256.0), turns = std::ceil(count / kMultiprocessors);
   const double of_load = elements > kMostSums ? kCyclesOfLoneLoad : kCyclesOfLoad;
   const double cycles = kCyclesOfStore + (work ? kCyclesOfOperation * work->operations + of_load * work->loads : 0);
-  const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_of(n) / kOwnBytesOfSecond;
+  // Tiles with all rows, one for most multiprocessors, read the right side once and at once.
+  const bool reads_once = n.rows <= tiles.rows && count <= kMultiprocessors && count >= 0.7 * kMultiprocessors;
+  const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_of(n) / (reads_once ? kBytesOfSecond : kOwnBytesOfSecond);
   // With ping-pong one warpgroup multiplies while the other is at its epilogue.
   const double of_turns =
       tiles.ping_pong ? turns * std::max(products, (products + epilogue) / 2) : turns * (products + epilogue) - epilogue;
@@ -151,30 +175,40 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
                                    bool inputs_are_aligned) {
   if (!std::holds_alternative<Matmul>(call.op) || outputs.size() != 1) return {{}, "tensor cores make matrix products only"};
   const DType dtype = program.buffer(outputs[0]).dtype;
-  if (!is_reduced_float(dtype)) return {{}, "tensor cores multiply 16-bit floats only"};
   const loop::Operand &a = call.operands[0], &b = call.operands[1];
   if (call.operands.size() == 4) return as_product_of_int4(program, call, dtype);
-  const bool has_bytes = program.buffer(b.buffer).dtype == DType::I8;
-  const auto is_read_by_tma = [&](const loop::Operand& operand) {
-    const loop::Buffer& buffer = program.buffer(operand.buffer);
-    return buffer.dtype == dtype && is_aligned(operand.offset) && (inputs_are_aligned || buffer.kind != loop::BufferKind::Input);
+  const DType of_left = program.buffer(a.buffer).dtype, of_right = program.buffer(b.buffer).dtype;
+  sym::Expr rows = 1;
+  for (size_t d = 0; d + 1 < a.sizes.size(); ++d) rows = rows * a.sizes[d];
+  const bool has_few_rows = sym::evaluate_hint(rows) <= kMostFewRows;
+  const std::optional<RightNumbers> numbers = numbers_of(of_left, of_right);
+  const std::optional<Factors> factors = factors_of(of_left, dtype, has_few_rows);
+  if (!numbers || !factors || (dtype != of_left && !has_few_rows)) return {{}, "tensor cores multiply 16-bit floats and int8 only"};
+  const bool has_bytes = size_bytes(of_right) == 1;  // which TMA does not read
+  constexpr int kPieceBytes = 16;
+  const int left_piece = kPieceBytes / static_cast<int>(size_bytes(of_left)),
+            right_piece = kPieceBytes / static_cast<int>(size_bytes(of_right));
+  const auto begins_aligned = [&](const loop::Operand& operand, int piece) {
+    return sym::known_divisible(operand.offset, piece) &&
+           (inputs_are_aligned || program.buffer(operand.buffer).kind != loop::BufferKind::Input);
   };
-  const auto left = side_of(a), right = side_of(b);
-  const auto is_read_as_bytes = [&] {
-    const auto in_pieces = [](sym::Expr bytes) { return sym::known_divisible(bytes, 2 * kAlignedElements); };
-    return has_bytes && right->transposed && in_pieces(b.offset) && in_pieces(right->stride) && in_pieces(b.sizes[b.sizes.size() - 2]) &&
-           (inputs_are_aligned || program.buffer(b.buffer).kind != loop::BufferKind::Input);
-  };
-  if (!left || !right || !is_read_by_tma(a) || !(is_read_by_tma(b) || is_read_as_bytes()))
+  const auto left = side_of(a, left_piece), right = side_of(b, right_piece);
+  const bool has_columns = factors == Factors::Floats32 ? right && right->transposed
+                                                        : !has_bytes || (right && right->transposed &&
+                                                                         sym::known_divisible(b.sizes[b.sizes.size() - 2], right_piece));
+  if (!left || !right || !has_columns || !begins_aligned(a, left_piece) || !begins_aligned(b, right_piece))
     return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   const std::vector<BatchDim> batches = batch_dims(a, b);
   if (batches.size() > 2) return {{}, "the product's batches have more than two strides"};
   const size_t rank = a.sizes.size();
   ProductShape shape{.rows = a.sizes[rank - 2], .columns = b.sizes[rank - 1], .depth = a.sizes[rank - 1], .a = *left, .b = *right};
-  if (has_bytes) shape.numbers = RightNumbers::Int8;
+  shape.numbers = *numbers;
+  shape.factors = *factors;
+  shape.is_for_few_rows = dtype != of_left || *factors != Factors::Floats16 || *numbers != RightNumbers::OfLeft;
   for (size_t d = 0; d < batches.size(); ++d) {
     const bool is_inner = d + 1 == batches.size();
-    if (!is_aligned(batches[d].a) || !is_aligned(batches[d].b)) return {{}, "the product's batches do not begin at multiples of 16 bytes"};
+    if (!sym::known_divisible(batches[d].a, left_piece) || !sym::known_divisible(batches[d].b, right_piece))
+      return {{}, "the product's batches do not begin at multiples of 16 bytes"};
     (is_inner ? shape.a.inner_stride : shape.a.outer_stride) = batches[d].a;
     (is_inner ? shape.b.inner_stride : shape.b.outer_stride) = batches[d].b;
     if (is_inner) shape.inner_batches = batches[d].size;
@@ -203,7 +237,7 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
   std::vector<TilesEstimate> result;
   const Numbers n = numbers_of(shape);
   for (const GpuTiles& tiles : few_rows_candidates(shape)) result.push_back({tiles, bytes_of(n) / kBytesOfSecond + kStart});
-  if (shape.numbers != RightNumbers::Floats || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
+  if (shape.is_for_few_rows || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {
       const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || each.tiles.columns >= 2 * n.columns;
@@ -216,7 +250,7 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
 double seconds_of_library(const ProductShape& shape) { return seconds_of_library(numbers_of(shape), std::nullopt); }
 
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
-  if (const auto few_rows = choose_few_rows(shape); few_rows || shape.numbers != RightNumbers::Floats) return few_rows;
+  if (const auto few_rows = choose_few_rows(shape); few_rows || shape.is_for_few_rows) return few_rows;
   const Numbers n = numbers_of(shape);
   std::optional<GpuTiles> best;
   double least = kClose * seconds_of_library(n, work);

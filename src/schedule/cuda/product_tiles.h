@@ -17,9 +17,11 @@ inline constexpr int kProductThreads = 384;  // of a block: a warpgroup that loa
 inline constexpr int kTileDepth = 64;        // what a stage of the ring has of both sides' rows: 128 bytes
 inline constexpr int kMostSharedBytes = 232448;
 
-enum class RightNumbers : uint8_t { Floats, Int8, Int4 };
+enum class Factors : uint8_t { Floats16, Int8, Floats32 };
+enum class RightNumbers : uint8_t { OfLeft, Int8, E4M3, E5M2, Int4 };
 
-// A batch of products [rows, depth] x [depth, columns] of 16-bit floats. Batches are two dims, the outer one of batches / inner_batches.
+// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or, of few rows, of int8 in I32 and of float32.
+// Batches are two dims, the outer one of batches / inner_batches.
 struct ProductShape {
   sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
   struct Side {
@@ -30,10 +32,13 @@ struct ProductShape {
     sym::Expr inner_stride = 0, outer_stride = 0;  // from batch to batch: 0 where all have the same matrix
   };
   Side a = {}, b = {};
-  // What the right side's columns, which are contiguous, are made of: for products of few rows only. Of four bits, `group` of the depth have one
-  // scale and zero in each column, and the right side's stride is in bytes.
-  RightNumbers numbers = RightNumbers::Floats;
-  BufferId scales = {}, zeros = {};
+  Factors factors = Factors::Floats16;
+  // What the right side's columns, which are contiguous, are made of, if not of the left side's dtype: for products of few rows only. Of
+  // four bits, `group` of the depth have one scale and zero in each column, which lie beside each other in `scales`, and the right side's
+  // stride is in bytes.
+  RightNumbers numbers = RightNumbers::OfLeft;
+  bool is_for_few_rows = false;  // there are no other tiles for its dtypes
+  BufferId scales = {};
   int64_t group = 0;
 };
 struct ProductAttempt {

@@ -48,7 +48,7 @@ graph(x: bf16[512, 1024], w: bf16[1024, 768]) {
   z: bf16[512, 768] = aten::softmax.int(y, -1)
   return z
 })"},
-    {"floats_of_32_bits", "library kernel", "tensor cores multiply 16-bit floats only", R"(
+    {"floats_of_32_bits", "library kernel", "tensor cores multiply 16-bit floats and int8 only", R"(
 graph(x: f32[512, 1024], w: f32[1024, 768]) {
   y: f32[512, 768] = aten::mm(x, w)
   z: f32[512, 768] = aten::relu(y)

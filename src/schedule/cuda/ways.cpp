@@ -64,7 +64,7 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
     other.gpu = each.tiles;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
   }
-  if (!call.epilogue && shape.numbers == RightNumbers::Floats) {
+  if (!call.epilogue && shape.numbers == RightNumbers::OfLeft && !shape.is_for_few_rows) {
     CallStep other = call;
     other.gpu.reset();
     ways.add(std::string(kLibrary), seconds_of_library(shape), std::move(other));

@@ -111,7 +111,11 @@ Kernel with_columns(const loop::LoopProgram& program, Kernel kernel, std::vector
 bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs) {
   if (outputs.size() != 1) return false;
   const loop::Buffer& result = program.buffer(outputs[0]);
-  if (std::holds_alternative<Matmul>(call.op)) return result.dtype == DType::F32 || is_reduced_float(result.dtype);
+  if (std::holds_alternative<Matmul>(call.op)) {
+    const auto is_of_bytes = [&](const loop::Operand& operand) { return program.buffer(operand.buffer).dtype == DType::I8; };
+    const bool is_sum_of_bytes = result.dtype == DType::I32 && std::all_of(call.operands.begin(), call.operands.end(), is_of_bytes);
+    return result.dtype == DType::F32 || is_reduced_float(result.dtype) || is_sum_of_bytes;
+  }
   const auto* convolution = std::get_if<Convolution>(&call.op);
   if (!is_reduced_float(result.dtype) && result.dtype != DType::F32) return false;
   // On a processor convolutions of float16 are of copies in float32.

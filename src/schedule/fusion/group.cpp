@@ -188,7 +188,9 @@ class Grouping {
     for (const Member& member : groups_[g].members) {
       for (loop::BufferId buffer : reads_[member.computation]) {
         const size_t p = producer_[static_cast<size_t>(buffer)];
-        if (p != kNone && makes_product(program_, program_.computations[p]) && readers_[static_cast<size_t>(buffer)].size() == 1)
+        const bool is_float = is_floating(program_.buffer(buffer).dtype);
+        if (p != kNone && is_float && makes_product(program_, program_.computations[p]) &&
+            readers_[static_cast<size_t>(buffer)].size() == 1)
           return true;
       }
     }
