@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/axes.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/masked_stage.h"
