@@ -66,7 +66,8 @@ std::optional<SlidingWindow> along(const loop::ExprTable& exprs, const Kernel& k
     if (!slides(position, window.pixels, window.taps, window.step)) return std::nullopt;
     window.of_pixels.push_back(id);
   }
-  if (window.of_pixels.size() != 1 || window.of_taps.size() != 1 || (condition && !split(exprs, *condition, last, window))) return std::nullopt;
+  if (window.of_pixels.size() != 1 || window.of_taps.size() != 1 || (condition && !split(exprs, *condition, last, window)))
+    return std::nullopt;
   return window;
 }
 

@@ -15,9 +15,9 @@
 namespace toroid::schedule {
 
 struct SlidingWindow {
-  size_t stage;             // the kernel's only inner one
-  sym::Expr pixels, taps;   // an outer axis and an inner one
-  int64_t step;             // the next pixel reads what this one does so many taps later
+  size_t stage;                            // the kernel's only inner one
+  sym::Expr pixels, taps;                  // an outer axis and an inner one
+  int64_t step;                            // the next pixel reads what this one does so many taps later
   std::vector<ExprId> of_pixels, of_taps;  // loads: what slides, and what is the same for all pixels
   ExprId value;                            // what is added
   sym::Expr row_condition, condition;      // where it is: of no pixel and tap, and of both; 1 where it always is
@@ -27,9 +27,9 @@ struct SlidingWindow {
 // Of a kernel whose threads have neighbours along its last outer axis each.
 std::optional<SlidingWindow> sliding_window(const loop::ExprTable& exprs, const Kernel& kernel);
 
-// What a thread has of the results: so many pixels, a divisor of them all, and neighbours along the last outer axis, at most `vector`. Of a line
-// that a thread has whole it is known at compile time what is outside of the image. `lanes`: neighbouring threads that have neighbouring
-// vectors; then come pixels and the other axes, so that the threads of a block read mostly the same.
+// What a thread has of the results: so many pixels, a divisor of them all, and neighbours along the last outer axis, at most
+// `vector`. Of a line that a thread has whole it is known at compile time what is outside of the image. `lanes`: neighbouring
+// threads that have neighbouring vectors; then come pixels and the other axes, so that the threads of a block read mostly the same.
 struct WindowShare {
   int pixels = 1, vector = 1, lanes = 1;  // one pixel: none of this
 };
