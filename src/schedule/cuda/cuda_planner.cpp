@@ -279,8 +279,8 @@ class CudaPlanner final : public Planner {
     kernel.gpu = gpu;
   }
 
-  // How many elements along the axis before the last a thread takes one after the other: so many share numbers of the last axis, as those of
-  // a channel, where it is much to read or to compute them.
+  // How many elements along the axis before the last a thread takes one after the other: so many share numbers of the last axis, as those
+  // of a channel, where it is much to read or to compute them.
   static int repeats_of_map(const loop::LoopProgram& program, const Kernel& kernel, int vector) {
     if (kernel.outer.size() < 2 || kernel.tile) return 0;
     const sym::Expr axis = *(kernel.outer.end() - 2);
