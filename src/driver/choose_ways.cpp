@@ -48,7 +48,7 @@ std::string kind_of(const schedule::Step& step) {
 }
 
 OperandMeta meta_of_buffer(const loop::Buffer& buffer) {
-  OperandMeta meta{.dtype = buffer.dtype};
+  OperandMeta meta{.dtype = buffer.dtype, .sizes = {}, .strides = {}};
   for (sym::Expr size : buffer.sizes) meta.sizes.push_back(size.value());
   for (sym::Expr stride : buffer.strides) meta.strides.push_back(stride.value());
   return meta;

@@ -213,8 +213,4 @@ CudaKernel print_join(const loop::LoopProgram& program, const schedule::ScatterK
   return ScatterPrinter(program, graph, std::move(name)).run_join(kernel);
 }
 
-ThreadText print_scatter_thread(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph) {
-  return ScatterPrinter(program, graph, "").run_thread(kernel);
-}
-
 }  // namespace toroid::codegen::cuda
