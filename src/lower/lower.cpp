@@ -749,7 +749,8 @@ class Lowering {
       const auto bits = [&](const Int4Element& e) { return exprs().convert(e.number, DType::U8); };
       const ExprId shifted = exprs().compute(ScalarOp::ShiftLeft, {bits(high), exprs().literal(Scalar(sym::Expr(4)), DType::U8)});
       const bool has_few_rows = options_.narrow_weights != NarrowWeights::Kept && sizes(node.inputs[0]).size() == 2;
-      const loop::Operand left = has_few_rows ? rows_in_pieces(node.inputs[0]) : operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
+      const loop::Operand left =
+          has_few_rows ? rows_in_pieces(node.inputs[0], dtype(node.inputs[0])) : operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
       const loop::Operand numbers =
           prepared("_int4", {columns, rows / 2}, {column, pair}, exprs().compute(ScalarOp::BitOr, {bits(low), shifted}));
       loop::Operand scales, zeros;
@@ -779,7 +780,8 @@ class Lowering {
     const ValueId left = node.inputs[0], right = node.inputs[1];
     if (options_.integer_products_as_loops && is_integral(dtype(node.outputs[0]))) return lower_integer_matmul(node);
     const bool keeps_weights = keeps_narrow_weights(node);
-    if (keeps_weights && takes_int4(node) && lower_int4_matmul(node)) return;
+    const bool keeps_int4 = options_.narrow_weights == NarrowWeights::Kept || is_reduced_float(dtype(left));
+    if (keeps_weights && keeps_int4 && takes_int4(node) && lower_int4_matmul(node)) return;
     if (const DType narrow = widened_from(node); narrow != DType::F32) {
       loop::Call call{node.op, {narrow_factor(left, narrow)}};
       call.operands.push_back(narrow_factor(right, narrow));
@@ -852,11 +854,10 @@ class Lowering {
   }
 
   // May its right side stay in fewer bits than the product has?
-  bool keeps_narrow_weights(const Node& node) const {
+  bool keeps_narrow_weights(const Node& node) {
     const DType type = dtype(node.outputs[0]);
     if (options_.narrow_weights == NarrowWeights::Kept || type == DType::I32) return true;
-    if (options_.narrow_weights == NarrowWeights::Widened || !is_main_graph() || !is_reduced_float(type) || dtype(node.inputs[0]) != type)
-      return false;
+    if (options_.narrow_weights == NarrowWeights::Widened || !is_main_graph() || !is_reduced_float(rows_dtype(node))) return false;
     // As schedule/cuda/few_rows.cpp has them.
     constexpr int64_t kMostRows = 16, kUnit = 8, kLeastDepth = 16, kMostParts = (int64_t{1} << 31) - 1;
     sym::Expr rows = 1;
@@ -867,6 +868,15 @@ class Lowering {
     return most / kUnit + 1 <= kMostParts / ((made.back().value() / kUnit + 1) * (left.back().value() / kLeastDepth + 1));
   }
 
+  // The dtype of 16 bits that the left side has, or was cast from.
+  DType rows_dtype(const Node& node) {
+    const ValueId left = node.inputs[0];
+    for (const DType narrow : {DType::BF16, DType::F16}) {
+      if (dtype(left) == DType::F32 && is_cast_from(left, narrow)) return narrow;
+    }
+    return dtype(left);
+  }
+
   // Weights of eight bits that a GPU's kernel of few rows takes as they are: columns in pieces of 16 bytes.
   struct WeightsOfBytes {
     loop::Operand numbers;
@@ -875,7 +885,7 @@ class Lowering {
   };
   std::optional<WeightsOfBytes> weights_of_bytes(const Node& node) {
     const ValueId right = node.inputs[1];
-    const bool is_of_floats = is_reduced_float(dtype(node.outputs[0]));
+    const bool is_of_floats = is_reduced_float(rows_dtype(node));
     if (options_.realise_all || !is_of_floats || lowered(right).buffer || sizes(right).size() != 2) return std::nullopt;
     const auto element = narrow_element(exprs(), lowered(right).value, lowered(right).axes[0]);
     if (!element) return std::nullopt;
@@ -887,17 +897,17 @@ class Lowering {
     return WeightsOfBytes{*numbers, element->dtype, element->scale};
   }
 
-  // A matrix of 16-bit floats whose rows are in pieces of 16 bytes: a copy where it does not lie so.
-  loop::Operand rows_in_pieces(ValueId id) {
-    const loop::Operand window = operand(id, false);
+  // A matrix of 16-bit floats, which the value is or was cast from, whose rows are in pieces of 16 bytes: a copy where it does not lie so.
+  loop::Operand rows_in_pieces(ValueId id, DType narrow) {
+    const loop::Operand window = dtype(id) == narrow ? operand(id, false) : narrow_factor(id, narrow);
     const bool lies_so = window.strides[1].is_const(1) && is_in_pieces(window.strides[0] * 2) && is_in_pieces(window.offset * 2);
-    return lies_so ? window : copy_of(id, "_rows", dtype(id), contiguous_strides(sizes(id)));
+    return lies_so ? window : copy_of(id, "_rows", narrow, contiguous_strides(sizes(id)));
   }
 
   // A scale is left to the product's epilogue: sums are in F32 until then.
   void lower_matmul_of_bytes(const Node& node, const WeightsOfBytes& weights) {
     const ValueId left = node.inputs[0], right = node.inputs[1], id = node.outputs[0];
-    const loop::Operand rows = rows_in_pieces(left);
+    const loop::Operand rows = rows_in_pieces(left, rows_dtype(node));
     loop::Operand numbers = weights.numbers;
     if (weights.dtype != DType::I8) {
       const loop::Buffer bits = loops_->buffer(numbers.buffer);  // which are another buffer in the same place

@@ -87,6 +87,8 @@ graph(x: bf16[4, 32]) {{
 
 TEST(FewRows, KeepWeightsOfEightBits) {
   EXPECT_EQ(kept_weights("i8", "  w: bf16[64, 32] = aten::to.dtype(b, dtype.bf16)"), "i8: call");
+  EXPECT_EQ(kept_weights("i8", "  v: bf16[64, 32] = aten::to.dtype(b, dtype.bf16)\n  w: bf16[64, 32] = aten::mul.Tensor(v, s)"),
+            "i8: call+kernel");
   EXPECT_EQ(
       kept_weights("u8", "  v: f8e4m3fn[64, 32] = aten::view.dtype(b, dtype.f8e4m3fn)\n  w: bf16[64, 32] = aten::to.dtype(v, dtype.bf16)"),
       "f8e4m3fn: call");
