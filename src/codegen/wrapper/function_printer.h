@@ -86,7 +86,8 @@ class FunctionPrinter {
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
-  void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks, const schedule::Overlap& overlap);
+  void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
+                        const schedule::Overlap& overlap);
   void print_base_copy(const schedule::ScatterKernel& scatter);
   // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all its
   // arguments. `waits`: its threads wait for each other.
