@@ -84,9 +84,9 @@ graph(x: bf16[8, 64, 28, 28], w: bf16[128, 64, 3, 3], b: bf16[128]) {
   return z
 })"},
     {"a_norm_and_a_softmax", R"(
-graph(x: f32[512, 768], w: f32[768], b: f32[768], y: bf16[4096, 1024]) {
-  z: f32[512, 768] = aten::layer_norm(x, [768], w, b)
-  s: bf16[4096, 1024] = aten::softmax.int(y, 1)
+graph(x: f32[16384, 768], w: f32[768], b: f32[768], y: bf16[16384, 1024]) {
+  z: f32[16384, 768] = aten::layer_norm(x, [768], w, b)
+  s: bf16[16384, 1024] = aten::softmax.int(y, 1)
   return z, s
 })"},
     {"sums_of_columns", R"(
