@@ -57,10 +57,10 @@ graph(a: f32[2, 12, 23, 19], w: f32[40, 12, 1, 1], v: f32[40, 1, 3, 3], u: f32[1
   return z
 })"},
     {"winograds_method", R"(
-graph(a: f32[1, 64, 28, 28], w: f32[64, 64, 3, 3], b: f32[64]) {
-  h: f32[1, 64, 28, 28] = aten::conv2d(a, w, b, padding=[1, 1])
-  g: f32[1, 64, 28, 28] = aten::relu(h)
-  y: f32[1, 64, 28, 28] = aten::conv2d(g, w, b, padding=[1, 1])
+graph(a: f32[1, 64, 56, 56], w: f32[64, 64, 3, 3], b: f32[64]) {
+  h: f32[1, 64, 56, 56] = aten::conv2d(a, w, b, padding=[1, 1])
+  g: f32[1, 64, 56, 56] = aten::relu(h)
+  y: f32[1, 64, 56, 56] = aten::conv2d(g, w, b, padding=[1, 1])
   return y
 })"},
 };
