@@ -5,16 +5,16 @@
 //   launch 5 … starts early
 //   call matmul …                              the library's: launch 5 lets nobody start
 //
-// A pair of launches does, of which one follows the other in the function with nothing between them, and both are kernels of the program's own
-// that can. So what starts early always waits for a kernel that it is known to follow, by induction for all before that; and whatever else is
-// on the stream (the library's kernels, copies, numbers that are read) follows a kernel that lets nobody start, or is an end.
+// A pair of launches does, of which one follows the other in the function with nothing between them, and both are kernels of the program's
+// own that can. So what starts early always waits for a kernel that it is known to follow, by induction for all before that; and whatever
+// else is on the stream (the library's kernels, copies, numbers that are read) follows a kernel that lets nobody start, or is an end.
 #pragma once
 
 #include "program/module.h"
 
 namespace toroid::program {
 
-// The launch's part in this; null for an instruction that is no launch of one kernel of the program's own.
+// The launch's part in this; null for an instruction that is no launch and no call.
 schedule::Overlap* overlap_of(Instruction& instruction);
 const schedule::Overlap* overlap_of(const Instruction& instruction);
 

@@ -15,7 +15,6 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int kScanThreads = 64;  // a row each: few a block, so that few rows fill many multiprocessors
-constexpr int kScatterThreads = 128;
 constexpr int64_t kManyThreads = 4096;
 constexpr int kMostOwners = 8192;
 
@@ -37,6 +36,12 @@ bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr 
 }
 
 }  // namespace
+
+int64_t tile_bytes(const loop::LoopProgram& program, ExprId load) {
+  constexpr int64_t kMostPadding = 4;  // elements of a row
+  const BufferId buffer = std::get<loop::Load>(program.exprs.node(load).op).buffer;
+  return (kTileSide + kMostPadding) * kTileSide * size_bytes(program.buffer(buffer).dtype);
+}
 
 bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::Expr axis) {
   if (e.is_const()) return false;

@@ -46,6 +46,10 @@ struct ScatterThreads {
 // Of an ordered scatter with parts: elements of a chunk, all of which a thread takes, for one combination of the parallel axes.
 int64_t scatter_chunk(const loop::LoopProgram& program, const ScatterKernel& kernel);
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
+inline constexpr int kScatterThreads = 128;  // of a block
+
+// Of the shared memory in which a kernel with tiles turns what this load reads; at most.
+int64_t tile_bytes(const loop::LoopProgram& program, ExprId load);
 
 // Of a generated kernel's step, which the planner of CUDA has planned; of a product in tiles too. Of kernels that are started together: the
 // blocks of the first, then those of the second, all with the threads of the largest.

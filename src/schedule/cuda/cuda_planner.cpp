@@ -98,7 +98,7 @@ void choose_tile(const loop::LoopProgram& program, Kernel& kernel) {
     const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
     const auto jump = sym::linear_in(load.index[0], last);
     if (!jump || !only_axes_and_sizes(load.index[0]) || jump->coefficient.is_const(0) || jump->coefficient.is_const(1)) continue;
-    const int64_t own = (kTileSide + 4) * kTileSide * size_bytes(program.buffer(load.buffer).dtype);
+    const int64_t own = tile_bytes(program, id);
     for (sym::Expr axis : kernel.outer) {
       const bool is_other = kernel.tile && *kernel.tile != axis;
       if (axis == last || is_other || hint(axis) < kLeastTile || !is_contiguous(load.index[0], axis) || bytes + own > kMostTileBytes)

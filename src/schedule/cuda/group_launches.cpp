@@ -14,7 +14,6 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kSmallThreads = int64_t{kMultiprocessors} * 2048;  // those that run at once: what has more fills the device alone
-constexpr int kScatterBlock = 128;                                   // of a block of a scatter; of others at least
 constexpr size_t kMostKernels = 24, kMostParameters = 400;           // of a launch, whose arguments are 4 KB at most
 constexpr int64_t kMostBytes = 64 << 20;                             // temporaries of a launch, all of which are in memory at once
 constexpr int64_t kMostTilesOfLaunch = 40 << 10;                     // of tiles in shared memory
@@ -92,7 +91,7 @@ class Grouping {
     if (const auto threads = threads_of(step)) {
       made.threads = *threads;
       made.bytes = temporary_bytes(step);
-      if (const auto* kernel = std::get_if<Kernel>(&step)) made.tile_bytes = tile_bytes(*kernel);
+      if (const auto* kernel = std::get_if<Kernel>(&step)) made.tile_bytes = bytes_of_tiles(*kernel);
     }
     made.steps.push_back(std::move(step));
     return made;
@@ -107,24 +106,21 @@ class Grouping {
     if (scatter != nullptr && scatter->ordered && scatter->ordered->parts) return std::nullopt;  // it is two kernels
     const CudaGrid grid = cuda_grid_of(program_, step);
     if (!grid.blocks.is_const() || grid.blocks.value() * grid.threads > kSmallThreads) return std::nullopt;
-    if (kernel == nullptr) return kScatterBlock;
-    return std::max(kScatterBlock, kernel->gpu->columns ? kernel->gpu->threads : kernel->gpu->row_threads);
+    if (kernel == nullptr) return kScatterThreads;
+    return std::max(kScatterThreads, kernel->gpu->columns ? kernel->gpu->threads : kernel->gpu->row_threads);
   }
 
   static bool may_have(const Entry& entry, int threads) {
     return std::all_of(entry.steps.begin(), entry.steps.end(), [&](const Step& step) {
       const auto* kernel = std::get_if<Kernel>(&step);
-      if (kernel == nullptr) return threads == kScatterBlock;
+      if (kernel == nullptr) return threads == kScatterThreads;
       return !kernel->tile || kTileSide * kTileSide / kernel->gpu->vector % threads == 0;
     });
   }
 
-  int64_t tile_bytes(const Kernel& kernel) const {
+  int64_t bytes_of_tiles(const Kernel& kernel) const {
     int64_t bytes = 0;
-    for (ExprId id : kernel.tiled_loads) {
-      const auto& load = std::get<loop::Load>(program_.exprs.node(id).op);
-      bytes += (kTileSide + 4) * kTileSide * size_bytes(program_.buffer(load.buffer).dtype);
-    }
+    for (ExprId id : kernel.tiled_loads) bytes += tile_bytes(program_, id);
     return bytes;
   }
 
