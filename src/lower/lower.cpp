@@ -858,7 +858,7 @@ class Lowering {
     const DType type = dtype(node.outputs[0]);
     if (options_.narrow_weights == NarrowWeights::Kept || type == DType::I32) return true;
     if (options_.narrow_weights == NarrowWeights::Widened || !is_main_graph() || !is_reduced_float(rows_dtype(node))) return false;
-    // As schedule/cuda/few_rows.cpp has them.
+    // As schedule/cuda/products/few_rows.cpp has them.
     constexpr int64_t kMostRows = 16, kUnit = 8, kLeastDepth = 16, kMostParts = (int64_t{1} << 31) - 1;
     sym::Expr rows = 1;
     const std::vector<sym::Expr>&made = sizes(node.outputs[0]), &left = sizes(node.inputs[0]);

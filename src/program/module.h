@@ -16,7 +16,7 @@
 
 #include "graph/graph.h"
 #include "schedule/cpu/post_ops.h"
-#include "schedule/cuda/overlap.h"
+#include "schedule/cuda/launches/overlap.h"
 #include "schedule/scheduled_graph.h"
 #include "schedule/work.h"
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/attention/attention_kernel.h"
 
 namespace toroid::program {
 

@@ -1,4 +1,4 @@
-// Which launches on a GPU start while the one before them ends (schedule/cuda/overlap.h).
+// Which launches on a GPU start while the one before them ends (schedule/cuda/launches/overlap.h).
 //
 //   launch 3 … lets next start
 //   launch 4 … starts early lets next start

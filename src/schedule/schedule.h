@@ -118,7 +118,7 @@ struct GpuTiles {
   int cluster = 1;  // blocks with tiles under each other, which share what they load of the right side
   bool ping_pong =
       false;            // one warpgroup multiplies while the other is at the epilogue of its own tile; else each has half of a tile's rows
-  int depth_warps = 0;  // more than 0: of few rows (schedule/cuda/few_rows.h), by blocks of so many warps that share the depth
+  int depth_warps = 0;  // more than 0: of few rows (schedule/cuda/products/few_rows.h), by blocks of so many warps that share the depth
   bool operator==(const GpuTiles&) const = default;
 };
 

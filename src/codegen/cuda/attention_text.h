@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "schedule/cuda/attention_kernel.h"
-#include "schedule/cuda/overlap.h"
+#include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/launches/overlap.h"
 
 namespace toroid::codegen::cuda {
 

@@ -14,8 +14,8 @@
 
 #include "codegen/cpp/kernel.h"
 #include "codegen/cuda/prelude.h"
-#include "schedule/cuda/overlap.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/launches/overlap.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid::codegen::cuda {
 

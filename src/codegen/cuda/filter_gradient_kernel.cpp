@@ -5,7 +5,7 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cuda/filter_gradient_kernel.h"
 #include "codegen/cuda/thread_printer.h"
-#include "schedule/cuda/filter_gradient_tiles.h"
+#include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 
 namespace toroid::codegen::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// Prints the kernel of a gradient of filters in tiles (schedule/cuda/filter_gradient_tiles.h).
+// Prints the kernel of a gradient of filters in tiles (schedule/cuda/convolutions/filter_gradient_tiles.h).
 #pragma once
 
 #include <string>

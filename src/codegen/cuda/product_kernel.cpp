@@ -21,9 +21,9 @@
 #include "codegen/cuda/thread_printer.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
-#include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/products/few_rows.h"
 
 namespace toroid::codegen::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/thread_body.h"
-#include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 
 namespace toroid::codegen::cuda {
 

@@ -15,7 +15,7 @@
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 #include "support/text_buffer.h"
 
 namespace toroid::codegen {

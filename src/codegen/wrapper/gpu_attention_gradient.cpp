@@ -5,8 +5,8 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
-#include "schedule/cuda/attention_gradient_kernel.h"
-#include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
+#include "schedule/cuda/attention/attention_kernel.h"
 
 namespace toroid::codegen {
 

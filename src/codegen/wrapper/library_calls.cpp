@@ -6,7 +6,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "passes/attention/merge_gradient.h"
-#include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/attention/attention_kernel.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

@@ -11,7 +11,8 @@ namespace toroid::cuda {
 // for an earlier one of the same major version, else the latest PTX, which the driver compiles. Throws Error{Environment} that names what
 // there is.
 std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability);
-// Do all those have kernels that wait for the one before them (schedule/cuda/overlap.h)? Text compiled for GPUs before Hopper has none.
+// Do all those have kernels that wait for the one before them (schedule/cuda/launches/overlap.h)? What is compiled for GPUs before Hopper
+// has none.
 bool may_overlap(const ToroidGpuProgram& program, int capability);
 
 }  // namespace toroid::cuda

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
-#include "schedule/cuda/convolution_tiles.h"
-#include "schedule/cuda/few_rows.h"
-#include "schedule/cuda/filter_gradient_tiles.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
+#include "schedule/cuda/convolutions/filter_gradient_tiles.h"
+#include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/product_tiles.h"
 #include "support/match.h"
 
 namespace toroid::schedule {

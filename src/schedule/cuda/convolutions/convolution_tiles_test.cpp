@@ -1,5 +1,5 @@
 // Which convolutions a GPU's tensor cores make, with what follows, and which become loops.
-#include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 
 #include <gtest/gtest.h>
 

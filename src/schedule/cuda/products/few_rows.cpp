@@ -1,4 +1,4 @@
-#include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/products/few_rows.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Gradients of filters that a kernel of the program's own makes in tiles on a GPU (codegen/cuda/prelude/filter_gradient.inc).
 #pragma once
 
-#include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 
 namespace toroid::schedule {
 

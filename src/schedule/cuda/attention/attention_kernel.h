@@ -11,7 +11,7 @@
 
 #include "graph/graph.h"
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {

@@ -1,5 +1,5 @@
 // Which products a GPU's tensor cores make by a kernel of the program's own, with what follows, and why others are the library's.
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 #include <gtest/gtest.h>
 

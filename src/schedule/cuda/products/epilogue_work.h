@@ -1,7 +1,7 @@
 // What a product's epilogue costs, for estimates.
 #pragma once
 
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid::schedule {
 

@@ -1,4 +1,4 @@
-#include "schedule/cuda/convolution_tiles.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 
 #include <algorithm>
 #include <cmath>

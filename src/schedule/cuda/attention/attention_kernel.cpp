@@ -1,4 +1,4 @@
-#include "schedule/cuda/attention_kernel.h"
+#include "schedule/cuda/attention/attention_kernel.h"
 
 #include <algorithm>
 

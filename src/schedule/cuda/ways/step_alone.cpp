@@ -1,4 +1,4 @@
-#include "schedule/cuda/step_alone.h"
+#include "schedule/cuda/ways/step_alone.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "schedule/cuda/epilogue_work.h"
+#include "schedule/cuda/products/epilogue_work.h"
 
 #include "support/match.h"
 

@@ -1,4 +1,4 @@
-#include "schedule/cuda/filter_gradient_tiles.h"
+#include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/products/few_rows.h"
 
 namespace toroid::schedule {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid::schedule {
 

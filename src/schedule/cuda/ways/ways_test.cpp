@@ -1,11 +1,11 @@
 // The ways in which a step may be done: which there are, that each is a legal schedule, and which steps are the same problem.
-#include "schedule/cuda/ways.h"
+#include "schedule/cuda/ways/ways.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "schedule/cuda/step_alone.h"
+#include "schedule/cuda/ways/step_alone.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 #include "schedule/text/text.h"

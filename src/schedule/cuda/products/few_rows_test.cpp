@@ -1,5 +1,5 @@
 // Which products of few rows have the kernel that reads the right side once, in what tiles, and how many blocks share them.
-#include "schedule/cuda/few_rows.h"
+#include "schedule/cuda/products/few_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid::schedule {
 

@@ -1,4 +1,4 @@
-#include "schedule/cuda/group_launches.h"
+#include "schedule/cuda/launches/group_launches.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,15 +1,15 @@
-#include "schedule/cuda/ways.h"
+#include "schedule/cuda/ways/ways.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "schedule/axes.h"
-#include "schedule/cuda/attention_kernel.h"
-#include "schedule/cuda/convolution_tiles.h"
-#include "schedule/cuda/epilogue_work.h"
+#include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/kept_in_registers.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/epilogue_work.h"
+#include "schedule/cuda/products/product_tiles.h"
 #include "schedule/fusion/group.h"
 #include "schedule/work.h"
 

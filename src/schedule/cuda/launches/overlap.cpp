@@ -1,9 +1,9 @@
-#include "schedule/cuda/overlap.h"
+#include "schedule/cuda/launches/overlap.h"
 
 #include <algorithm>
 
 #include "schedule/cuda/cuda_grid.h"
-#include "schedule/cuda/product_tiles.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid::schedule {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedule/cuda/attention_gradient_kernel.h"
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
 
 namespace toroid::schedule {
 namespace {
