@@ -482,10 +482,13 @@ TEST_F(Cli, ABaseServesWhoHasNothing) {
       << gone.errors;
 }
 
+constexpr const char* kWithoutOneDnn = "onednn                   gate closed: built without oneDNN\n";
+
 TEST_F(Cli, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
   const Outcome tuned =
       toroid({"tune", "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]", "--no-cache"}, {{"TOROID_ONEDNN", "libnone.so.2"}});
   EXPECT_EQ(tuned.exit_code, 0);
+  if (tuned.output.find(kWithoutOneDnn) != std::string::npos) GTEST_SKIP() << "toroid was built without oneDNN's headers";
   EXPECT_NE(tuned.output.find("onednn                   gate closed: libnone.so.2: not found\n"), std::string::npos) << tuned.output;
 }
 
@@ -496,7 +499,8 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   EXPECT_EQ(first.exit_code, 0);
   EXPECT_TRUE(std::regex_match(first.errors, std::regex("1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n"))) << first.errors;
   EXPECT_NE(first.output.find("few-rows-by-columns      gate closed: the right side's columns are not contiguous\n"), std::string::npos);
-  EXPECT_NE(first.output.find("onednn                   gate closed: TOROID_ONEDNN=0 leaves it closed\n"), std::string::npos)
+  EXPECT_TRUE(first.output.find("onednn                   gate closed: TOROID_ONEDNN=0 leaves it closed\n") != std::string::npos ||
+              first.output.find(kWithoutOneDnn) != std::string::npos)
       << first.output;
   EXPECT_NE(first.output.find("parts                    gate closed: the machine has no AMX, or does not let this process use it\n"),
             std::string::npos)

@@ -8,6 +8,7 @@
 # may be none: with other parameters it is an overload, which calls of the other file may take. Aliases, which say the
 # same where they compile, and PrintTo, which GoogleTest calls by the type of the argument, may be many.
 set -euo pipefail
+export LC_ALL=C  # one order of names everywhere
 root=${1:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root"
 

@@ -152,13 +152,16 @@ static struct Block {
   int device;
 } blocks[kMostBlocks];
 
+/* What a block of so many bytes takes: the next one may begin right behind it. */
+static size_t room(size_t bytes) { return bytes < 256 ? 256 : (bytes + 255) / 256 * 256; }
+
 Result cuMemAllocAsync(unsigned long long* address, size_t bytes, Stream* stream) {
   (void)stream;
   if (lost != 0) return lost;
   if (is("full") && bytes > 1024) return 2;
   for (int i = 0; i < kMostBlocks; ++i) {
     if (blocks[i].data != NULL) continue;
-    blocks[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    blocks[i].data = aligned_alloc(256, room(bytes));
     blocks[i].bytes = bytes;
     blocks[i].device = current_device();
     memset(blocks[i].data, 0, bytes);
@@ -170,7 +173,7 @@ Result cuMemAllocAsync(unsigned long long* address, size_t bytes, Stream* stream
 static struct Block* block_of(unsigned long long address) {
   char* at = (char*)(uintptr_t)address;
   for (int i = 0; i < kMostBlocks; ++i) {
-    if (blocks[i].data != NULL && at >= blocks[i].data && at <= blocks[i].data + blocks[i].bytes) return &blocks[i];
+    if (blocks[i].data != NULL && at >= blocks[i].data && at < blocks[i].data + room(blocks[i].bytes)) return &blocks[i];
   }
   return NULL;
 }
@@ -197,7 +200,7 @@ Result cuPointerGetAttribute(void* value, int attribute, unsigned long long addr
 static Result checked_copy(void* to, const void* from, unsigned long long on_device, size_t bytes, Stream* stream) {
   struct Block* block = block_of(on_device);
   if (lost != 0) return lost;
-  if (block == NULL || (char*)(uintptr_t)on_device + bytes > block->data + (block->bytes < 256 ? 256 : block->bytes)) return lost = 700;
+  if (block == NULL || (char*)(uintptr_t)on_device + bytes > block->data + room(block->bytes)) return lost = 700;
   return start(stream, (Operation){.kind = kCopy, .to = to, .from = (char*)(uintptr_t)from, .bytes = bytes});
 }
 Result cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, Stream* stream) {

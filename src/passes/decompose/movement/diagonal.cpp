@@ -11,12 +11,21 @@
 namespace toroid {
 namespace {
 
+// The row and the column in which the diagonal `offset` places right of the main one starts. Beyond 2^62 none is different from the others.
+struct Start {
+  int64_t row, column;
+};
+Start start_of(int64_t offset) {
+  constexpr int64_t kFar = int64_t{1} << 62;
+  return {std::max<int64_t>(-std::max(offset, -kFar), 0), std::max<int64_t>(std::min(offset, kFar), 0)};
+}
+
 // The diagonal `offset` places right of the main one starts at (row, column) and has `length` elements.
 struct Diagonal {
   sym::Expr row, column, length;
 };
 Diagonal diagonal_of(sym::Expr rows, sym::Expr columns, int64_t offset) {
-  const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
+  const auto [row, column] = start_of(offset);
   const sym::Expr below = rows - row, right = columns - column;
   const sym::Expr length = sym::known_le(below, right) ? below : sym::known_le(right, below) ? right : sym::min(below, right);
   return {row, column, sym::known_le(0, length) ? length : sym::max(length, 0)};
@@ -67,8 +76,8 @@ Tensor embed(Tensor x, int64_t offset, int64_t dim1, int64_t dim2) {
   if (dim1 == dim2) throw Error(ErrorKind::InvalidModel, "a diagonal needs two different dims");
   // Element r of `by_row` is the one on the diagonal in row r.
   Sizes low(x.sizes().size(), 0), high(x.sizes().size(), 0);
-  low.back() = std::max<int64_t>(-offset, 0);
-  high.back() = std::max<int64_t>(offset, 0);
+  low.back() = start_of(offset).row;
+  high.back() = start_of(offset).column;
   Tensor by_row = b.unsqueeze(b.pad(x, low, high, 0.0), -1);
   Sizes sizes = by_row.sizes();
   sizes.back() = sizes[sizes.size() - 2];

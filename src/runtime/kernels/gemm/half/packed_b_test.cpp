@@ -51,7 +51,7 @@ TEST_P(HalfPanels, InPairsHaveTwoRowsSideBySide) {
       std::vector<float> packed(static_cast<size_t>(pairs.size() * width), -1.0f);
       pack_pairs(b, k, n, panel, pairs, packed.data());
       std::vector<uint16_t> bits(2 * packed.size());
-      std::memcpy(bits.data(), packed.data(), packed.size() * sizeof(float));
+      if (!packed.empty()) std::memcpy(bits.data(), packed.data(), packed.size() * sizeof(float));
       for (int64_t p = 2 * pairs.first; p < 2 * pairs.last; ++p) {
         for (int64_t j = 0; j < width; ++j) {
           const uint16_t expected = p < k && first + j < n ? *b.at(p, first + j) : uint16_t{0};
