@@ -296,12 +296,17 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
     dumps.write("merge-attention-gradients", [&] { return to_text(program, {.provenance = true}); });
   }
 
-  std::vector<LoweredGraph> lowered = lower(program, {.realise_all = !options.optimise,
-                                                      .convolutions_as_loops = options.target != codegen::Target::Cpu,
-                                                      .integer_products_as_loops = options.target != codegen::Target::Cpu,
-                                                      .products_of_narrow = options.target == codegen::Target::Cuda,
-                                                      .narrow_weights = narrow_weights_of(options),
-                                                      .convolutions_in_tiles = is_hopper(options)});
+  constexpr int64_t kRecomputedOnGpu = int64_t{1} << 20;
+  const bool is_for_gpu = options.target != codegen::Target::Cpu;
+  std::vector<LoweredGraph> lowered =
+      lower(program, {.realise_all = !options.optimise,
+                      .convolutions_as_loops = options.target != codegen::Target::Cpu,
+                      .integer_products_as_loops = options.target != codegen::Target::Cpu,
+                      .products_of_narrow = options.target == codegen::Target::Cuda,
+                      .narrow_weights = narrow_weights_of(options),
+                      .convolutions_in_tiles = is_hopper(options),
+                      .least_recomputed_bytes = is_for_gpu ? kRecomputedOnGpu : LowerOptions{}.least_recomputed_bytes,
+                      .recomputes_functions = is_for_gpu});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 

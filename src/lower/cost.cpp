@@ -68,6 +68,14 @@ ExprCost cost_of(const loop::ExprTable& exprs, loop::ExprId id) {
   return cost;
 }
 
+namespace {
+
+bool reads_along(const loop::Load& load, sym::Expr axis) {
+  return std::any_of(load.index.begin(), load.index.end(), [&](sym::Expr index) { return sym::depends_on(index, axis); });
+}
+
+}  // namespace
+
 bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value) {
   constexpr int64_t kRepeats = 16;  // of an element at least, so that reading it counts for nothing
   const ExprCost cost = cost_of(program.exprs, value);
@@ -78,11 +86,12 @@ bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr
     if (load == nullptr) continue;
     int64_t repeats = 1;
     for (sym::Expr axis : axes) {
-      const bool reads_along = std::find(load->index.begin(), load->index.end(), axis) != load->index.end();
-      if (!axis.is_const() && !reads_along) repeats *= sym::evaluate_hint(*axis.node()->extent);
+      if (!axis.is_const() && !reads_along(*load, axis)) repeats *= sym::evaluate_hint(*axis.node()->extent);
     }
     const bool by_axes = std::all_of(load->index.begin(), load->index.end(), [&](sym::Expr index) {
-      return index.is_const() || std::find(axes.begin(), axes.end(), index) != axes.end();
+      const std::vector<sym::Expr> symbols = index.is_const() ? std::vector<sym::Expr>{} : sym::free_symbols(index);
+      return std::all_of(symbols.begin(), symbols.end(),
+                         [&](sym::Expr symbol) { return std::find(axes.begin(), axes.end(), symbol) != axes.end(); });
     });
     if (!by_axes || (repeats > 1 && repeats < kRepeats)) return false;
     if (repeats > 1) continue;
@@ -90,6 +99,23 @@ bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr
     if (size_bytes(program.buffer(load->buffer).dtype) > size_bytes(program.exprs.dtype(value))) return false;
   }
   return wide == 1;
+}
+
+bool is_function_of_narrower(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value) {
+  constexpr int kMostArithmetic = 12, kMostTranscendental = 1;
+  const ExprCost cost = cost_of(program.exprs, value);
+  if (cost.loads != 1 || cost.arithmetic > kMostArithmetic || cost.transcendental > kMostTranscendental) return false;
+  for (loop::ExprId each : loop::reachable(program.exprs, {value})) {
+    const loop::ExprOp& op = program.exprs.node(each).op;
+    if (std::holds_alternative<loop::Masked>(op) || std::holds_alternative<loop::Index>(op)) return false;
+    const auto* load = std::get_if<loop::Load>(&op);
+    if (load == nullptr) continue;
+    if (2 * size_bytes(program.buffer(load->buffer).dtype) > size_bytes(program.exprs.dtype(value))) return false;
+    for (sym::Expr axis : axes) {
+      if (!axis.is_const() && !reads_along(*load, axis)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace toroid

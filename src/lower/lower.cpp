@@ -457,12 +457,13 @@ class Lowering {
     realise_if_worth_it(id);
   }
 
-  // Of values beyond caches, which then need no memory of their own.
+  // Of large values, which then need no memory of their own.
   bool is_read_again_from_elsewhere(ValueId id) {
-    constexpr int64_t kBeyondCaches = int64_t{64} << 20;
-    return !needs_memory_[static_cast<size_t>(id)] &&
-           sym::evaluate_hint(graph_.type(id).numel()) >= kBeyondCaches / size_bytes(dtype(id)) &&
-           reads_as_little(*loops_, lowered(id).axes, lowered(id).value);
+    const int64_t least = options_.least_recomputed_bytes / size_bytes(dtype(id));
+    if (needs_memory_[static_cast<size_t>(id)] || sym::evaluate_hint(graph_.type(id).numel()) < least) return false;
+    const Lowered& value = lowered(id);
+    return reads_as_little(*loops_, value.axes, value.value) ||
+           (options_.recomputes_functions && is_function_of_narrower(*loops_, value.axes, value.value));
   }
 
   void realise_if_worth_it(ValueId id) {

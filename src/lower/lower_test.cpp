@@ -187,6 +187,27 @@ TEST(Lower, WhatReadsNoMoreThanItWouldBeWrittenToNeedsNoMemoryBeyondCaches) {
   EXPECT_NE(normalised_rows(8, "").find("map n"), std::string::npos);
 }
 
+// The tangent of a GELU, of 16 bits: two consumers.
+std::string loops_with_tangent(const LowerOptions& options) {
+  return loops_of(parse_text(R"(
+graph(x: bf16[64, 1024]) {
+  v: bf16[65536] = reshape(x)
+  y: f32[65536] = cast(v)
+  c: f32[65536] = mul(y, y)
+  t: f32[65536] = tanh(c)
+  a: f32[] = reduce.sum(t, dims=[0])
+  b: f32[] = reduce.max(t, dims=[0])
+  return a, b
+})"),
+                  options);
+}
+TEST(Lower, FunctionsOfNarrowerElementsAreComputedAgainWhereThatIsQuicker) {
+  const LowerOptions on_gpu{.least_recomputed_bytes = 1 << 10, .recomputes_functions = true};
+  EXPECT_NE(loops_with_tangent({}).find("map t"), std::string::npos);
+  EXPECT_EQ(loops_with_tangent(on_gpu).find("map t"), std::string::npos);
+  EXPECT_NE(loops_with_tangent({.least_recomputed_bytes = 1 << 20, .recomputes_functions = true}).find("map t"), std::string::npos);
+}
+
 TEST(Lower, CatAndPadReadOnlyWhereTheyMay) {
   EXPECT_EQ(loops_of(R"(
 graph(x: f32[4], y: f32[6]) {
