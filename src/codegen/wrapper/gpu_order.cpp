@@ -74,17 +74,18 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
   }
   if (choice == schedule::kRadixSelect) {
     const bool is_aligned = function_.graph == 0 || buffer(in.buffer).kind != loop::BufferKind::Input;
-    const auto [threads, vector] = schedule::row_selection(dtype, rows.length, is_aligned && sym::known_divisible(in.offset, 16));
-    const std::string numbers = fmt::format("{}, {}, {}", type, threads, vector);
+    const schedule::RowSelection how = schedule::row_selection(dtype, rows.length, is_aligned && sym::known_divisible(in.offset, 16));
+    const std::string numbers = fmt::format("{}, {}, {}", type, how.threads, how.vector);
     const bool is_median = call.kernel.starts_with("library.order.median");
     const std::string chosen = is_median ? (call.integers[0].is_const(0) ? "-1" : "-2") : index(call.integers[0]);
-    print_order_launch(
-        {.name = "select",
-         .statement = is_topk ? fmt::format("select_first<{}, {}>(from, values, indices, length, chosen)", numbers, is_descending)
-                              : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
-         .blocks = rows.count,
-         .threads = threads},
-        results({from, length, {"int64_t", "chosen", chosen}}));
+    print_order_launch({.name = "select",
+                        .statement = is_topk ? fmt::format("select_first<{}, {}, {}, {}>(from, values, indices, length, chosen)", numbers,
+                                                           how.groups, how.packs_of_group, is_descending)
+                                             : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
+                        .blocks = rows.count,
+                        .threads = how.threads,
+                        .blocks_at_once = is_topk ? how.blocks_at_once : 1},
+                       results({from, length, {"int64_t", "chosen", chosen}}));
     return true;
   }
   const std::vector<OrderParameter> sizes = {

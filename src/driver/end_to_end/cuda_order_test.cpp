@@ -52,6 +52,19 @@ graph(h: bf16[2, 32000], z: f32[1, 20000]) {
   k: f32[1], q: i64[1] = aten::kthvalue(z, 12345)
   return v, at, w, to, m, of, k, q
 })"},
+    {"the_first_of_rows_by_groups_of_packs",
+     R"(
+sym s0 in [64, 30000] hint 4000
+graph(x: bf16[2, 9000], y: f32[2, 20000], n: i64[1, 9001], z: f16[2, s0]) {
+  v: bf16[2, 50], at: i64[2, 50] = aten::topk(x, 50)
+  w: f32[2, 200], to: i64[2, 200] = aten::topk(y, 200, 1, False)
+  m: i64[1, 7], of: i64[1, 7] = aten::topk(n, 7)
+  c: f16[2, 64], q: i64[2, 64] = aten::topk(z, 64, 1, False)
+  t: bf16[2, 9000] = aten::trunc(x)
+  d: bf16[2, 50], r: i64[2, 50] = aten::topk(t, 50)
+  return v, at, w, to, m, of, c, q, d, r
+})",
+     {{{"s0", 64}}, {{"s0", 3000}}, {{"s0", 20000}}}},
     {"one_of_each_row", R"(
 graph(x: f32[3, 1030], p: f32[4, 65], n: i64[2, 300]) {
   k: f32[3], at: i64[3] = aten::kthvalue(x, 17)

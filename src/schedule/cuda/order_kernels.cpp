@@ -5,7 +5,10 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostSelected = 1024;            // SharedSelection::kRoom
+constexpr int64_t kMostSelected = 1024;  // SharedSelection::kRoom
+constexpr int kSelectThreads = 256;
+constexpr int64_t kMostGroups = 16;  // whose extremes a thread keeps in registers
+constexpr int64_t kAllRegisters = 65536, kMostBlocks = 16;
 constexpr int64_t kLongestRow = int64_t{1} << 29;  // counts have 30 bits
 
 int64_t key_bytes(DType dtype) { return std::max<int64_t>(size_bytes(dtype), 4); }
@@ -112,8 +115,13 @@ SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole) {
 
 RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
   const int most = static_cast<int>(std::min<int64_t>(8, 16 / size_bytes(dtype)));
-  const int threads = length.is_const() ? power_of_two((length.value() + 15) / 16, 32, 256) : 256;
-  return {threads, aligned && sym::known_divisible(length, most) ? most : 1};
+  const int threads = length.is_const() ? power_of_two((length.value() + 15) / 16, 32, kSelectThreads) : kSelectThreads;
+  const int vector = aligned && sym::known_divisible(length, most) ? most : 1;
+  const int64_t of_thread = std::max<int64_t>(1, (sym::evaluate_hint(length) + threads * vector - 1) / (threads * vector));
+  const int64_t packs_of_group = (of_thread + kMostGroups - 1) / kMostGroups;
+  const int64_t registers = size_bytes(dtype) <= 4 ? 64 : 80;  // of a thread: none are spilled, and eight loads are under way
+  return {threads, vector, static_cast<int>((of_thread + packs_of_group - 1) / packs_of_group), static_cast<int>(packs_of_group),
+          static_cast<int>(std::min(kAllRegisters / (registers * threads), kMostBlocks))};
 }
 
 void add_workspace(loop::LoopProgram& program, CallStep& step) {

@@ -42,9 +42,11 @@ struct SortWorkspace {
 // `whole`: rows are sorted whole, so the results have room for a set of keys and positions. Else there is a second one.
 SortWorkspace sort_workspace(DType dtype, const OrderedRows& rows, bool whole);
 
-// Blocks that select from a row each, whose threads load so many elements at once.
+// Blocks that select from a row each. Threads load packs of `vector` elements, and keep the extreme of each group of them.
 struct RowSelection {
   int threads, vector;
+  int groups, packs_of_group;  // of a thread
+  int blocks_at_once;          // of a multiprocessor: registers for so many, whose rows are under way together
 };
 RowSelection row_selection(DType dtype, sym::Expr length, bool aligned);
 

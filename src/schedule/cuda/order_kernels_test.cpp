@@ -55,6 +55,22 @@ TEST(OrderKernels, SelectUpToAThousandElements) {
   EXPECT_EQ(topk_of("bf16[s0]", "8", "8"), "") << "the runtime says what a shorter row lacks";
 }
 
+TEST(OrderKernels, SelectWithGroupsForTheWholeRow) {
+  for (const DType dtype : {DType::BF16, DType::F32, DType::I64}) {
+    for (int64_t length : {1, 100, 4096, 9001, 32000, 1 << 20}) {
+      for (const bool aligned : {false, true}) {
+        const RowSelection how = row_selection(dtype, length, aligned);
+        EXPECT_GE(int64_t{how.threads} * how.vector * how.groups * how.packs_of_group, length);
+        EXPECT_GE(how.blocks_at_once, 1);
+      }
+    }
+  }
+  const RowSelection how = row_selection(DType::BF16, 32000, true);
+  EXPECT_EQ(how.groups, 16);
+  EXPECT_EQ(how.packs_of_group, 1);
+  EXPECT_EQ(how.blocks_at_once, 4);
+}
+
 constexpr std::string_view kIndexAdd = R"(graph(a: f32[3, 5], i: i64[{0}], v: f32[{0}, 5]) {{
   s: f32[3, 5] = aten::index_add(a, 0, i, v)
   return s
