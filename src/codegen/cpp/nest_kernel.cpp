@@ -64,7 +64,9 @@ class NestPrinter : KernelPrinter {
     for (const auto* axes : {&kernel_.outer, &kernel_.inner}) {
       for (sym::Expr axis : *axes) contents.positions.push_back(axis);
     }
-    if (const std::vector<sym::Expr> decoded = schedule::grid_of(kernel_).axes; !decoded.empty()) leftover_axis_ = decoded[0];
+    const schedule::Grid grid = schedule::grid_of(kernel_);
+    // Where tasks go through the rows of a block, all rows are counted.
+    if (!grid.axes.empty() && !goes_through_rows(grid)) leftover_axis_ = grid.axes[0];
     take_sizes(contents);
     for (sym::Expr axis : kernel_.outer) name_of(axis);  // the outermost is the first
     note_results_in_f64(contents.values);
@@ -102,7 +104,6 @@ class NestPrinter : KernelPrinter {
     source_.counts_tasks = !finish.empty();
     if (kernel_.product) return print_epilogue(task, linkage);
 
-    const schedule::Grid grid = schedule::grid_of(kernel_);
     const std::vector<sym::Expr>& task_axes = grid.axes;
     source_.tasks = grid.tasks;
 
@@ -127,12 +128,10 @@ class NestPrinter : KernelPrinter {
         } else if (is_one_block) {
           rows = "task";
         } else if (!task_axes.empty()) {
-          // A thread has tasks that follow each other. Where each goes through rows, the next ones are those of the rows behind them: that
-          // takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
-          const bool goes_through_rows = !kernel_.inner.empty();
-          const std::string fastest = factor(goes_through_rows ? schedule::product_of_extents(task_axes) : grid.blocks);
-          lines.push_back(fmt::format("const int64_t block = task {} {};", goes_through_rows ? '/' : '%', fastest));
-          lines.push_back(fmt::format("const int64_t rows = task {} {};", goes_through_rows ? '%' : '/', fastest));
+          const bool by_rows = goes_through_rows(grid);
+          const std::string fastest = factor(by_rows ? schedule::product_of_extents(task_axes) : grid.blocks);
+          lines.push_back(fmt::format("const int64_t block = task {} {};", by_rows ? '/' : '%', fastest));
+          lines.push_back(fmt::format("const int64_t rows = task {} {};", by_rows ? '%' : '/', fastest));
           block = "block";
         }
         decode_task(task_axes, rows, lines);
@@ -164,6 +163,12 @@ class NestPrinter : KernelPrinter {
   }
 
  private:
+  // Does the next task have the same columns of the rows behind? A thread has tasks that follow each other. Where each goes through rows, that
+  // takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
+  bool goes_through_rows(const schedule::Grid& grid) const {
+    return kernel_.vector == VectorAlong::Outer && !kernel_.tile && !grid.axes.empty() && !grid.blocks.is_const(1) &&
+           !kernel_.inner.empty();
+  }
   // The loop over a block's rows; inside, `body` runs over its columns.
   KernelSource print_epilogue(const std::vector<std::string>& body, std::string_view linkage) {
     source_.is_epilogue = true;
