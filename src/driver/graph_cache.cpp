@@ -50,10 +50,12 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
 
 constexpr int64_t kSmallElements = 16;
 
-// Floats with a name are what training changes, and no pass reads them. Integers and conditions are read, as lists of positions are, but no
-// counter such as num_batches_tracked.
+// What training changes no pass reads: floats and complex numbers with a name, and the bytes of quantised weights. Passes read integers of 32
+// and 64 bits, as lists of positions are, and conditions, but no counter such as num_batches_tracked.
 bool counts_by_value(const ConstantData& data) {
-  return data.name.empty() || (!is_floating(data.type.dtype) && !(data.is_buffer && data.type.sizes.empty()));
+  if (data.name.empty()) return true;
+  const DType dtype = data.type.dtype;
+  return (dtype == DType::I64 || dtype == DType::I32 || dtype == DType::Bool) && !(data.is_buffer && data.type.sizes.empty());
 }
 
 // Kinds, names and types, and which constants are one memory; the values that count are parts of their own, so that a miss can name them.

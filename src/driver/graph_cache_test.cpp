@@ -100,6 +100,30 @@ graph(x: f32[2, 3]) {{
   EXPECT_EQ(again.load(1).run({&x, 1})[0].double_at(2), (1 + 2.5) * 2.25);
 }
 
+TEST_F(GraphCacheTest, ComplexAndQuantisedWeightsMayBeTrainedAgain) {
+  auto model = [](std::string_view filter, int code) {
+    return parse_text(fmt::format(R"(
+constant 0 "filter": c64[1] = hex {}
+constant 1 "codes": i8[3] = [{}, -5, 7]
+graph(x: f32[3]) {{
+  filter: c64[1] = constant(0)
+  codes: i8[3] = constant(1)
+  parts: f32[1, 2] = aten::view_as_real(filter)
+  wide: f32[3] = aten::to.dtype(codes, dtype.f32)
+  y: f32[3] = aten::mul.Tensor(x, wide)
+  return y, parts
+}})",
+                                  filter, code));
+  };
+  EXPECT_EQ(CompileSession().compile(model("0000803f000000bf", 1)).cache_use, "miss");  // 1 - i/2
+  const CompiledModel again = CompileSession().compile(model("00000040000000bf", 2));   // 2 - i/2
+  EXPECT_EQ(again.cache_use, "hit: graph");
+  const HostTensor x = HostTensor::from_doubles(DType::F32, {3}, std::vector<double>(3, 1.0));
+  const std::vector<HostTensor> results = again.load(1).run({&x, 1});
+  EXPECT_EQ(results[0].double_at(0), 2);
+  EXPECT_EQ(results[1].double_at(0), 2);
+}
+
 TEST_F(GraphCacheTest, ConstantsThatPassesReadCountByValue) {
   auto positions = [](int value) {
     std::string list;
