@@ -39,8 +39,14 @@ constinit std::mutex mutex;
 constinit std::atomic<Mapping*> mappings{nullptr};
 constinit std::atomic<uint64_t> answered{0};
 constinit struct sigaction previous_action = {};
+constinit std::atomic<bool> answers{false};
 
 std::optional<fs::path>& first_lost() {
+  static std::optional<fs::path> path;
+  return path;
+}
+// The first that had changed when it was unmapped. A whole program's: a host would hear of it for ever.
+std::optional<fs::path>& first_changed() {
   static std::optional<fs::path> path;
   return path;
 }
@@ -215,6 +221,7 @@ MappedFile::~MappedFile() {
   const std::lock_guard lock(mutex);
   try {
     note_lost(*mapping_);
+    if (answers && !first_changed() && is_changed(*mapping_)) first_changed() = path_;
   } catch (const std::bad_alloc&) {  // bus_errors_answered still tells
   }
   mapping_->begin = 0;
@@ -225,6 +232,8 @@ MappedFile::~MappedFile() {
 
 void refuse_changed_files() {
   refuse_changed([](const Mapping&) { return true; });
+  const std::lock_guard lock(mutex);
+  if (first_changed()) throw changed_file_error(*first_changed());
 }
 
 void refuse_changed_files(std::span<const std::span<const std::byte>> memory) {
@@ -241,6 +250,7 @@ void answer_bus_errors() {
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, &previous_action);
+  answers = true;
 }
 
 uint64_t bus_errors_answered() { return answered.load(std::memory_order_relaxed); }

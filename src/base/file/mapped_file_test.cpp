@@ -85,10 +85,28 @@ TEST_F(MappedFiles, AreRefusedFromManyThreadsAndAfterTheirEnd) {
                 for (std::thread& thread : threads) thread.join();
                 if (total != 0) return "not zeros";
               }
-              refuse_changed_files();  // it is mapped no more
-              return first_lost_file() == path_ ? "well" : "forgotten";
+              if (first_lost_file() != path_) return "forgotten";
+              return error_of([] { refuse_changed_files(); }).report() == changed_ ? "well" : "not refused";
             }),
             "well");
+}
+
+// Inputs are released as soon as the call that read them has ended.
+TEST_F(MappedFiles, ThatWereWrittenToAreRefusedAfterTheirEnd) {
+  EXPECT_EQ(in_a_process([&] {
+              {
+                const MappedFile replaced(path_);
+                write_file_atomically(path_, std::string(kLarge, 'n'));
+              }
+              refuse_changed_files();
+              {
+                const MappedFile file(path_);
+                ::usleep(20'000);  // a tick of the clock of files
+                overwrite("bbb");
+              }
+              return error_of([] { refuse_changed_files(); }).report();
+            }),
+            changed_);
 }
 
 TEST_F(MappedFiles, ThatWereWrittenToAreRefused) {
