@@ -244,9 +244,10 @@ int cmd_bench(int argc, const char* const* argv) {
   if (std::filesystem::path(model_path).extension() == ".so") {
     refuse_build_flags(options, "a compiled program");
     if (by_step || tune || !lock_path.empty()) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for a compiled program", by_step ? "--kernels"
-                                                                                                   : tune  ? "--tune"
-                                                                                                           : "--lock"))
+      throw Error(ErrorKind::InvalidOption, fmt::format("{} means nothing for a compiled program", by_step         ? "--kernels"
+                                                                                                   : mode == "max" ? "--mode max"
+                                                                                                   : tune          ? "--tune"
+                                                                                                                   : "--lock"))
           .help(by_step ? "give the .pt2: the steps of a program are timed only where it is compiled for that"
                         : "give the .pt2, or compile it with --mode max");
     }

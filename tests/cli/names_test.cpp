@@ -117,9 +117,24 @@ TEST_F(Names, ACompiledProgramCannotBeTimedByStep) {
   expect_refusal({"bench", "out.so", "--kernels"},
                  "error: --kernels means nothing for a compiled program\n"
                  "  help: give the .pt2: the steps of a program are timed only where it is compiled for that\n");
+  expect_refusal({"bench", "out.so", "--mode", "max"},
+                 "error: --mode max means nothing for a compiled program\n"
+                 "  help: give the .pt2, or compile it with --mode max\n");
   expect_refusal({"bench", "out.so", "--tune"},
                  "error: --tune means nothing for a compiled program\n"
                  "  help: give the .pt2, or compile it with --mode max\n");
+}
+
+TEST_F(Names, ACompiledProgramIsNoModel) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"explain", "out.so"}, {"compile", "out.so", "-o", "again.so"}, {"ops", "--missing", "out.so"}}) {
+    expect_refusal(command,
+                   "error: this is a compiled program, not a model\n"
+                   "  at byte 0 of out.so\n"
+                   "  while importing out.so\n"
+                   "  help: give the .pt2 that it was compiled from; 'toroid run' and 'toroid bench' take the program too\n");
+  }
 }
 
 TEST_F(Names, AnUnsupportedOperatorIsNamedBeforeWhatElseIsWrongWithIt) {

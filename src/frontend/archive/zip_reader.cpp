@@ -94,8 +94,16 @@ struct Directory {
   uint64_t entries = 0;
 };
 
+// "\x7fELF", with which every program of 'toroid compile' begins.
+constexpr uint32_t kElf = 0x464c457f;
+
 // The end record is the last one whose comment ends exactly with the file.
 uint64_t find_end_record(const Bytes& bytes, std::string_view file) {
+  if (bytes.size() >= sizeof kElf && bytes.number<uint32_t>(0) == kElf) {
+    throw Error(ErrorKind::InvalidModel, "this is a compiled program, not a model")
+        .at(fmt::format("at byte 0 of {}", file))
+        .help("give the .pt2 that it was compiled from; 'toroid run' and 'toroid bench' take the program too");
+  }
   if (bytes.size() >= kEndRecordBytes) {
     const uint64_t last = bytes.size() - kEndRecordBytes;
     const uint64_t longest_comment = std::min<uint64_t>(last, 0xffff);

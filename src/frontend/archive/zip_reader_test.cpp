@@ -87,6 +87,12 @@ TEST(ZipReader, RejectsEveryTruncation) {
   EXPECT_EQ(outcome("not a zip"), "archive rejected: no end record: this is not a ZIP file, or it was cut short");
 }
 
+TEST(ZipReader, SaysThatACompiledProgramIsNoModel) {
+  EXPECT_EQ(outcome("\x7f"
+                    "ELF and whatever follows"),
+            "this is a compiled program, not a model");
+}
+
 TEST(ZipReader, RejectsOrSurvivesEveryBitFlip) {
   ZipForTest zip = two_entries();
   zip.wide_end = true;
