@@ -108,7 +108,8 @@ Tensor probability_cross_entropy(const LogSoftmax& s, Tensor probabilities, cons
   const int64_t dim = class_dim(s.x);
   const LossReduction reduction = options.reduction;
   const double smoothing = options.label_smoothing;
-  Tensor target = b.cast(probabilities, s.x.dtype());
+  const DType dtype = promote(s.x.dtype(), compute_dtype(probabilities.dtype()));
+  Tensor target = b.cast(probabilities, dtype);
   if (smoothing > 0) target = target * (1 - smoothing) + smoothing / number_like(s.x, Scalar(s.x.size(dim)));
   Tensor terms = (s.shifted - s.log_sum) * target;
   if (options.class_weight.defined()) terms = terms * along_dim_of(s.x, dim, wide(options.class_weight));
@@ -124,7 +125,7 @@ Tensor probability_cross_entropy(const LogSoftmax& s, Tensor probabilities, cons
 Tensor cross_entropy(Tensor x, Tensor target, const CrossEntropyOptions& options) {
   const LogSoftmax s = log_softmax_parts(wide(x));
   Tensor loss = is_floating(target.dtype()) ? probability_cross_entropy(s, target, options) : index_cross_entropy(s, target, options);
-  return x.builder().cast(loss, x.dtype());
+  return x.builder().cast(loss, is_floating(target.dtype()) ? promote(x.dtype(), target.dtype()) : x.dtype());
 }
 
 }  // namespace toroid::formula

@@ -242,6 +242,16 @@ const Case kKnownValues[] = {
      "x: f32[3], t: f32[3], p: f32[3]",
      "out: f32[] = aten::binary_cross_entropy_with_logits(x, t, none, p)",
      {-0.1070945}},
+    // Floats of two kinds give the target's, the input's, the wider.
+    {"binary cross entropy with logits in the target's dtype",
+     "x: f64[3], t: f32[3], p: f32[3]",
+     "out: f32[] = aten::binary_cross_entropy_with_logits(x, t, none, p)",
+     {-0.1070945}},
+    {"hinge embedding in the input's dtype", "x: f32[3], t: f64[3]", "out: f32[] = aten::hinge_embedding_loss(x, t, 1.0, 1)", {0.75}},
+    {"cross entropy with probabilities of another dtype",
+     "x: f32[2, 3], t: f64[2, 3]",
+     "out: f64[] = aten::cross_entropy_loss(x, t)",
+     {-0.2990963}},
     {"multilabel margin", "x: f32[2, 3], t: i64[2, 3]", "out: f32[2] = aten::multilabel_margin_loss(x, t, 0)", {0, 0}},
     {"pdist of the third order", "x: f32[3, 2]", "out: f32[3] = aten::pdist(x, 3.0)", {0.3149803, 0.6299605, 0.3149803}},
     // recurrent

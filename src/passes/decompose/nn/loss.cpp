@@ -17,6 +17,11 @@ std::vector<Tensor> elementwise_loss(Decomposer& d, const Args& a, F f, Names...
   return {d.b.cast(formula::reduced(f(operand(d, a, names, compute_dtype(dtype))...), loss_reduction(a)), dtype)};
 }
 
+// Where PyTorch computes in place, or in a tensor like one of the arguments, that one's floating dtype stays.
+Tensor with_dtype_of(Decomposer& d, Tensor argument, Tensor loss) {
+  return is_floating(argument.dtype()) ? d.b.cast(loss, argument.dtype()) : loss;
+}
+
 template <Tensor (*loss)(Tensor, Tensor)>
 std::vector<Tensor> of_target(Decomposer& d, const Args& a) {
   return elementwise_loss(d, a, loss, "self", "target");
@@ -32,7 +37,7 @@ std::vector<Tensor> with_number(Decomposer& d, const Args& a, std::string_view n
 std::vector<Tensor> smooth_l1_loss(Decomposer& d, const Args& a) { return with_number<formula::smooth_l1_loss>(d, a, "beta"); }
 std::vector<Tensor> huber_loss(Decomposer& d, const Args& a) { return with_number<formula::huber_loss>(d, a, "delta"); }
 std::vector<Tensor> hinge_embedding_loss(Decomposer& d, const Args& a) {
-  return with_number<formula::hinge_embedding_loss>(d, a, "margin");
+  return {with_dtype_of(d, a.tensor("self"), with_number<formula::hinge_embedding_loss>(d, a, "margin")[0])};
 }
 
 std::vector<Tensor> binary_cross_entropy(Decomposer& d, const Args& a) {
@@ -44,7 +49,7 @@ std::vector<Tensor> binary_cross_entropy(Decomposer& d, const Args& a) {
 std::vector<Tensor> binary_cross_entropy_with_logits(Decomposer& d, const Args& a) {
   Tensor weight = wide(a.optional_tensor("weight")), positive = wide(a.optional_tensor("pos_weight"));
   auto loss = [&](Tensor x, Tensor t) { return formula::binary_cross_entropy_with_logits(x, t, weight, positive); };
-  return elementwise_loss(d, a, loss, "self", "target");
+  return {with_dtype_of(d, a.tensor("target"), elementwise_loss(d, a, loss, "self", "target")[0])};
 }
 
 std::vector<Tensor> kl_div(Decomposer& d, const Args& a) {
