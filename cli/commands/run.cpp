@@ -52,12 +52,15 @@ void report_results(const std::string& path, const Results& results, const std::
   fmt::print(stderr, "{}{}{}\n", path.empty() ? "" : "wrote " + path + ": ", text, variant.empty() ? "" : "; variant for " + variant);
 }
 
-// By the model's names where the file has one of them, else as out0, out1, ….
+// By the model's names where the file has one of them, else as out0, out1, …. A model may itself call an output out0: then by those names of
+// which the file has more.
 Comparison compare_with(const std::string& path, const Results& results, const AskedTolerance& tolerance) {
   const std::vector<NamedTensor> expected = read_tensors(path);
-  const bool by_model = std::any_of(expected.begin(), expected.end(), [&](const NamedTensor& each) {
-    return std::find(results.model_names.begin(), results.model_names.end(), each.name) != results.model_names.end();
-  });
+  const auto known = [&](const std::vector<std::string>& names) {
+    return std::count_if(expected.begin(), expected.end(),
+                         [&](const NamedTensor& each) { return std::find(names.begin(), names.end(), each.name) != names.end(); });
+  };
+  const bool by_model = known(results.model_names) > 0 && known(results.model_names) >= known(results.file_names);
   return compare_tensors(results.named(by_model ? results.model_names : results.file_names), expected, tolerance);
 }
 

@@ -57,6 +57,29 @@ TEST_F(Names, ResultsHaveTheModelsNamesOnRequest) {
   }
 }
 
+// Numbers as run writes them by default, where the model itself calls its second output out0.
+TEST_F(Names, AnOutputThatTheModelCallsOut0IsNotTakenForTheFirst) {
+  const std::string leaf = R"({"type": null, "context": null, "children_spec": []})";
+  write_edited_model([&](std::string_view name, std::string& data) {
+    if (!name.ends_with("model.json")) return true;
+    nlohmann::json model = nlohmann::json::parse(data);
+    nlohmann::json& graph = model["graph_module"]["graph"];
+    const std::string input = graph["inputs"].back()["as_tensor"]["name"];
+    graph["outputs"].push_back({{"as_tensor", {{"name", input}}}});
+    nlohmann::json& specs = model["graph_module"]["signature"]["output_specs"];
+    specs.push_back({{"user_output", {{"arg", {{"as_tensor", {{"name", input}}}}}}}});
+    model["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] =
+        fmt::format(R"([1, {{"type": "builtins.dict", "context": "[\"digits\", \"out0\"]", "children_spec": [{}, {}]}}])", leaf, leaf);
+    data = model.dump();
+    return true;
+  });
+  const Outcome written = toroid({"run", "bad.pt2", "--inputs", kOne, "--outputs", "numbers"});
+  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  EXPECT_EQ(written.errors, "wrote numbers: out0 digits f32[1, 10], out1 out0 f32[1, 1, 8, 8]\n");
+  const Outcome compared = toroid({"run", "bad.pt2", "--inputs", kOne, "--expect", "numbers"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.output << compared.errors;
+}
+
 TEST_F(Names, SizesOfVariantsAreCalledByInputAndDimension) {
   std::vector<std::string> command = kCompileDigits;
   command.insert(command.end(), {"--variant", "input.0=1", "--variant", "s31=16"});
