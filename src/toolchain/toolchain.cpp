@@ -229,16 +229,17 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       return bytes;
     }
   }
-  const auto said = [&](const char* words) { return result.errors.find(words) != std::string::npos; };
+  // Wrappers of compilers may complain on standard output.
+  const std::string& words_said = result.errors.empty() ? result.output : result.errors;
+  const auto said = [&](const char* words) { return words_said.find(words) != std::string::npos; };
   const bool crashed = (result.signal != 0 && !result.timed_out) || std::any_of(std::begin(kCrashed), std::end(kCrashed), said);
   const bool reached_limit =
       std::any_of(std::begin(kOutOfMemory), std::end(kOutOfMemory), said) || (crashed && memory_limit_bytes < kScarceMemory);
   const std::string problem = result.ok()     ? fmt::format("succeeded but wrote no {}", product)
                               : reached_limit ? fmt::format("{}, with {} of memory,", result.outcome(), byte_size_text(memory_limit_bytes))
                                               : result.outcome();
-  Error error(ErrorKind::ToolFailed,
-              fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem, product, options.name,
-                          first_lines(reached_limit ? without_pleas(result.errors) : result.errors, kShownErrorLines)));
+  Error error(ErrorKind::ToolFailed, fmt::format("{} {} while it made the {} '{}'{}", compiler_.name(), problem, product, options.name,
+                                                 first_lines(reached_limit ? without_pleas(words_said) : words_said, kShownErrorLines)));
   std::string help;
   const auto* const mend = std::find_if(std::begin(kMends), std::end(kMends), [&](const Mend& each) { return said(each.words); });
   if (reached_limit) {

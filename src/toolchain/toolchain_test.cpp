@@ -183,6 +183,14 @@ TEST(Toolchain, TheCompilersWordsStayWhereTheSourceCannotBeKept) {
   }
 }
 
+TEST(Toolchain, WhatACompilerSaysOnStandardOutputIsNotLost) {
+  const FakeCompiler fake("echo 'no licence for this compiler'; exit 1");
+  const Error error = error_of([&] { fake.toolchain().compile_shared("int source;", {.name = "relu"}); });
+  EXPECT_NE(error.message().find("exited with status 1 while it made the library 'relu'\n    no licence for this compiler"),
+            std::string::npos)
+      << error.message();
+}
+
 TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
   EXPECT_EQ(error_of([] { echo().toolchain().compile_shared("int x;", {.debug = true}); }).help_text(),
             "name one with TOROID_KEEP_FILES=DIR");
