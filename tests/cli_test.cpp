@@ -316,9 +316,12 @@ TEST_F(Cli, TimesEachStepOnRequest) {
     EXPECT_NE(printed.find(fmt::format("  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
         << printed;
   }
-  // The model, its steps, an input, an output, a size, what is beside the steps, the machine's limits, what they mean, the columns.
-  constexpr size_t kOtherLines = 9;
-  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + kOtherLines) << printed;
+  // The model, its steps, an input, an output, a size, what is beside the steps, the machine's limits, what they mean, the columns; and what
+  // is above the limits.
+  const bool is_above = std::any_of(json["steps"].begin(), json["steps"].end(), [](const auto& step) { return step["of_limit"] > 1.05; });
+  const size_t other_lines = is_above ? 10 : 9;
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + other_lines) << printed;
+  EXPECT_EQ(printed.find("\n  above 100 %: ") != std::string::npos, is_above) << printed;
   EXPECT_GT(json["copy_bytes_per_s"], 1e8);
   EXPECT_GT(json["multiply_flops_per_s"], 1e8);
   EXPECT_GE(json["memory_bytes_per_s"], json["copy_bytes_per_s"]);

@@ -206,6 +206,12 @@ void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimit
                rate(step.bytes, step.median_us), rate(step.flops, step.median_us), share > 0 ? fmt::format("{:.0f} %", share) : "-",
                step.position, step.form.empty() ? step.name : fmt::format("{} ({})", step.name, step.form));
   }
+  const auto is_above = [&](const StepTiming& step) { return step.share_of_limit(*limits) > 1.05; };
+  if (limits && std::any_of(steps.begin(), steps.end(), is_above)) {
+    fmt::print(
+        "  above 100 %: a convolution that multiplies less than its definition (Winograd), or memory whose limit was measured while others "
+        "used it\n");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "runtime/kernels/registry/machine_limits.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,20 +31,31 @@ double least_seconds(int rounds, F f) {
   return least;
 }
 
-// The median round, once the clock has settled: for some tenths of a second a core multiplies faster than it can go on (tiles at 900 G operations a second, later
-// at 780, on two cores of a Xeon), and kernels are timed for longer than that.
+double thread_seconds() {
+  struct timespec time;
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// How often a second all threads together do `piece`, as fast as the machine goes on: for some tenths of a second a core multiplies faster than it can go on
+// (tiles at 900 G operations a second, later at 780, on two cores of a Xeon), and kernels are timed for longer than that. The processors' own time
+// counts, of the median round, so that other work on the machine does not lower the limit.
 template <class F>
-double lasting_seconds(F f) {
+double pieces_per_second(RuntimePool& pool, F piece) {
   constexpr double kSettle = 0.25, kMeasure = 0.15;
   std::vector<double> rounds;
   for (const Stopwatch all; rounds.empty() || all.seconds() < kSettle + kMeasure;) {
-    const Stopwatch round;
-    f();
-    if (all.seconds() > kSettle) rounds.push_back(round.seconds());
+    std::atomic<double> seconds = 0;
+    pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
+      const double before = thread_seconds();
+      for (int64_t i = begin; i < end; ++i) piece();
+      seconds += thread_seconds() - before;
+    });
+    if (all.seconds() > kSettle) rounds.push_back(seconds / pool.threads());
   }
   const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
   std::nth_element(rounds.begin(), middle, rounds.end());
-  return *middle;
+  return std::min(pool.threads(), RuntimePool::threads_for(0)) / *middle;
 }
 
 // What the innermost loops do on data in the first-level cache.
@@ -52,18 +64,16 @@ double flops_in_vectors(RuntimePool& pool) {
   constexpr int64_t kDepth = 64, kRepetitions = 20000;
   const int rows = GemmMicrokernels::kMostRows;
   const int64_t width = kernels.panel_width();
-  const double seconds = lasting_seconds([&] {
-    pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> a(static_cast<size_t>(kDepth), 1.0f), b(static_cast<size_t>(kDepth * width), 1.0f),
-          c(static_cast<size_t>(rows * width));
-      const float* pointers[GemmMicrokernels::kMostRows];
-      std::fill_n(pointers, rows, a.data());
-      const Run run = {0, kDepth};
-      for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i)
-        kernels.multiply[rows - 1][kernels.vectors - 1]({&run, 1}, pointers, b.data(), {c.data(), width, width}, {});
-    });
+  const double pieces = pieces_per_second(pool, [&] {
+    std::vector<float> a(static_cast<size_t>(kDepth), 1.0f), b(static_cast<size_t>(kDepth * width), 1.0f),
+        c(static_cast<size_t>(rows * width));
+    const float* pointers[GemmMicrokernels::kMostRows];
+    std::fill_n(pointers, rows, a.data());
+    const Run run = {0, kDepth};
+    for (int64_t i = 0; i < kRepetitions; ++i)
+      kernels.multiply[rows - 1][kernels.vectors - 1]({&run, 1}, pointers, b.data(), {c.data(), width, width}, {});
   });
-  return 2.0 * static_cast<double>(pool.threads() * kRepetitions * kDepth * rows * width) / seconds;
+  return 2.0 * static_cast<double>(kRepetitions * kDepth * rows * width) * pieces;
 }
 
 // Each thread goes over so many bytes of its own, again and again: copies one half to the other, or looks for a byte that is not there, which reads at full width.
@@ -93,12 +103,10 @@ double bytes_per_s_within(RuntimePool& pool, int64_t bytes) {
 template <class F>
 double flops_of(RuntimePool& pool, double flops, F once) {
   constexpr int64_t kRepetitions = 20000;
-  const double seconds = lasting_seconds([&] {
-    pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) once();
-    });
+  const double pieces = pieces_per_second(pool, [&] {
+    for (int64_t i = 0; i < kRepetitions; ++i) once();
   });
-  return flops * static_cast<double>(pool.threads() * kRepetitions) / seconds;
+  return flops * static_cast<double>(kRepetitions) * pieces;
 }
 
 double int8_flops_in_vectors(RuntimePool& pool, const ByteKernels& kernels) {
@@ -139,36 +147,34 @@ double bf16_flops_in_pairs(RuntimePool& pool, const Bf16DotMicrokernels& kernels
 
 double flops_in_parts(RuntimePool& pool) {
   constexpr int64_t kSide = 2 * kTileSide, kDepth = 2 * kStepElements, kRepetitions = 10000;
-  const double seconds = lasting_seconds([&] {
-    pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
-      // Numbers with all their bits: on simpler ones tiles are faster.
-      std::vector<float> numbers(static_cast<size_t>(kSide * kDepth)), sums(static_cast<size_t>(kSide * kSide));
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 2654435761u % 16777213u) * 0x1p-24f;
-      Scratch memory;
-      float* packed = memory.get(PackedBf16x3::size(kDepth, kSide));
-      pack_bf16x3({numbers.data(), kSide, 1}, kDepth, kSide, 0, 1, packed);
-      const PackedBf16x3 right = {kDepth, kSide, packed};
-      std::vector<const float*> rows;
-      for (int64_t i = 0; i < kSide; ++i) rows.push_back(numbers.data() + i * kDepth);
-      const Run run = {0, kDepth};
-      Scratch left_memory;
-      auto* left = reinterpret_cast<std::byte*>(left_memory.get(kSide * kDepth * kPartsOfFloat / 2));
-      constexpr int64_t kStep = kSide * kPartsRowBytes, kOffsets[] = {0, kStep};
-      split_rows(StepElements({&run, 1}), 0, 2, rows, kStep, left);
-      const TileRegisters registers;
-      for (int64_t i = 0; i < (end - begin) * kRepetitions; ++i) {
-        multiply_tiles_of_parts({{left, left + kTileSide * kPartsRowBytes},
-                                 kOffsets,
-                                 {right.tile(0, 0), right.tile(0, 1)},
-                                 2,
-                                 sums.data(),
-                                 kSide,
-                                 sums.data(),
-                                 kSide});
-      }
-    });
+  const double pieces = pieces_per_second(pool, [&] {
+    // Numbers with all their bits: on simpler ones tiles are faster.
+    std::vector<float> numbers(static_cast<size_t>(kSide * kDepth)), sums(static_cast<size_t>(kSide * kSide));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 2654435761u % 16777213u) * 0x1p-24f;
+    Scratch memory;
+    float* packed = memory.get(PackedBf16x3::size(kDepth, kSide));
+    pack_bf16x3({numbers.data(), kSide, 1}, kDepth, kSide, 0, 1, packed);
+    const PackedBf16x3 right = {kDepth, kSide, packed};
+    std::vector<const float*> rows;
+    for (int64_t i = 0; i < kSide; ++i) rows.push_back(numbers.data() + i * kDepth);
+    const Run run = {0, kDepth};
+    Scratch left_memory;
+    auto* left = reinterpret_cast<std::byte*>(left_memory.get(kSide * kDepth * kPartsOfFloat / 2));
+    constexpr int64_t kStep = kSide * kPartsRowBytes, kOffsets[] = {0, kStep};
+    split_rows(StepElements({&run, 1}), 0, 2, rows, kStep, left);
+    const TileRegisters registers;
+    for (int64_t i = 0; i < kRepetitions; ++i) {
+      multiply_tiles_of_parts({{left, left + kTileSide * kPartsRowBytes},
+                               kOffsets,
+                               {right.tile(0, 0), right.tile(0, 1)},
+                               2,
+                               sums.data(),
+                               kSide,
+                               sums.data(),
+                               kSide});
+    }
   });
-  return 2.0 * static_cast<double>(pool.threads() * kRepetitions * kDepth * kSide * kSide) / seconds;
+  return 2.0 * static_cast<double>(kRepetitions * kDepth * kSide * kSide) * pieces;
 }
 
 }  // namespace
