@@ -1,5 +1,7 @@
 #include "arrays.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -21,6 +23,12 @@ HostTensor host_tensor(const SafeTensors& file, const SafeTensor& tensor) {
 
 }  // namespace
 
+std::string list_of_names(std::span<const std::string> names) {
+  constexpr size_t kMost = 30;
+  const std::string text = fmt::format("{}", fmt::join(names.first(std::min(names.size(), kMost)), ", "));
+  return names.size() > kMost ? fmt::format("{} and {} more", text, names.size() - kMost) : text;
+}
+
 std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Program& program) {
   const SafeTensors file = read_safetensors(path);
   const bool by_name = !program.inputs.empty() && file.find(program.inputs[0].name) != nullptr;
@@ -34,8 +42,7 @@ std::vector<HostTensor> read_inputs(const std::filesystem::path& path, const Pro
       for (const InputSpec& input : program.inputs) wanted.push_back(input.name);
       throw Error(ErrorKind::InvalidInput, fmt::format("{} has no tensor '{}'{} for input {} of {}", path.string(), program.inputs[i].name,
                                                        by_name ? "" : fmt::format(" and no 'in{}'", i), i + 1, program.inputs.size()))
-          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", fmt::join(given, ", "),
-                            fmt::join(wanted, ", ")));
+          .help(fmt::format("it has: {}; name them as the program does ({}), or in0, in1, …", list_of_names(given), list_of_names(wanted)));
     }
     inputs.push_back(host_tensor(file, *tensor));
   }

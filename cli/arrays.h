@@ -3,12 +3,16 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "tensor/host_tensor.h"
 
 namespace toroid::cli {
+
+// "a, b, c", at most thirty and how many more there are.
+std::string list_of_names(std::span<const std::string> names);
 
 // The program's inputs, in its order: by their names if the file has the first of them, else as in0, in1, …. Throws
 // Error{InvalidInput} for one that is missing. Complex tensors of a file are read as pairs: f32[…, 2], 8-bit floats as u8.

@@ -21,7 +21,7 @@ const NamedTensor* find(std::span<const NamedTensor> tensors, std::string_view n
 std::string names_of(std::span<const NamedTensor> tensors) {
   std::vector<std::string> names;
   for (const NamedTensor& each : tensors) names.push_back(each.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return list_of_names(names);
 }
 
 std::string describe_differences(const Differences& found, const HostTensor& actual, const HostTensor& expected) {

@@ -185,6 +185,19 @@ void print_step(const Program& program, const loop::LoopProgram& loops, const sc
   }
 }
 
+// Those in which both operators are computed.
+std::vector<size_t> steps_with(const Graph& graph, const std::vector<schedule::Step>& steps, std::string_view a, std::string_view b) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::vector<ProvenanceId>& from = schedule::provenance_of(steps[i]);
+    const auto has = [&](std::string_view name) {
+      return std::any_of(from.begin(), from.end(), [&](ProvenanceId id) { return is_called(graph.provenance(id), name); });
+    };
+    if (has(a) && has(b)) found.push_back(i);
+  }
+  return found;
+}
+
 // Which pairs and steps are asked for.
 struct Filter {
   std::string op;                    // those in which this operator takes part; empty: all
@@ -295,9 +308,17 @@ int cmd_explain(int argc, const char* const* argv) {
              apart == 1 ? "is" : "are", apart > 0 ? ":" : "");
   for (const auto& [reason, count] : reasons) fmt::print("  {:4}  {}\n", count, reason);
   if (filter.is_set() && fused + apart == 0) {
-    fmt::print("{}\n", filter.between.empty()
-                           ? "the operator's result is not read by another step, or it is part of a larger expression: see its step above"
-                           : "neither reads the other's result directly: try --op with each of them");
+    const std::vector<size_t> joint =
+        filter.between.empty() ? std::vector<size_t>() : steps_with(graph, schedule.steps, filter.between[0], filter.between[1]);
+    if (filter.between.empty()) {
+      fmt::print("the operator's result is not read by another step, or it is part of a larger expression: see its step above\n");
+    } else if (!joint.empty()) {
+      fmt::print(
+          "both are computed within step{} {}, where one is part of the other's expression or loop: nothing between them is stored\n",
+          joint.size() == 1 ? "" : "s", fmt::join(joint, ", "));
+    } else {
+      fmt::print("neither reads the other's result directly: try --op with each of them\n");
+    }
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::vector<Pair> pairs;

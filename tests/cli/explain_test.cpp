@@ -75,6 +75,9 @@ TEST_F(Cli, ExplainNamesWhatIsComputedTwice) {
   const Outcome outcome = toroid({"explain", "twice.pt2"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_NE(outcome.output.find("  mul (aten::mul.Tensor) is computed twice: in steps 0 and 1\n"), std::string::npos) << outcome.output;
+  const std::string between = toroid({"explain", "twice.pt2", "--between", "mul", "soft"}).output;
+  EXPECT_NE(between.find("\nboth are computed within step 0, where one is part of the other's expression or loop"), std::string::npos)
+      << between;
 }
 
 TEST_F(Cli, ExplainAnswersForTwoOperators) {
