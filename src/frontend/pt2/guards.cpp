@@ -1,5 +1,6 @@
 #include "frontend/pt2/guards.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -60,7 +61,71 @@ std::optional<sym::Expr> input_size(std::string_view& text, const Program& progr
   return type->sizes[dim];
 }
 
+// Does the value never fall while the sizes in it grow? False: it may.
+bool grows(sym::Expr e) {
+  const std::span<const sym::Expr> operands = e.operands();
+  const auto all_grow = [&] { return std::all_of(operands.begin(), operands.end(), grows); };
+  switch (e.kind()) {
+    case sym::Kind::Const:
+    case sym::Kind::Symbol: return true;
+    case sym::Kind::Add:
+    case sym::Kind::Min:
+    case sym::Kind::Max: return all_grow();
+    case sym::Kind::Mul: return operands.size() == 2 && operands[0].is_const() && operands[0].value() >= 0 && grows(operands[1]);
+    case sym::Kind::FloorDiv: return operands[1].is_const() && operands[1].value() > 0 && grows(operands[0]);
+    default: return false;
+  }
+}
+
+// The values of the symbol, the only one in `e`, for which `e`, which grows, is `value`; nullopt if there is none.
+std::optional<sym::Range> where_equal(sym::Expr e, sym::Expr symbol, int64_t value) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  const auto at = [&](int64_t number) -> int64_t {
+    try {
+      return sym::evaluate(e, [&](sym::Expr) { return std::optional(number); });
+    } catch (const Error&) {
+      return sym::kPosInf;  // more than 64 bits
+    }
+  };
+  // The first number of the range from which on `e` is `least` or more.
+  const sym::Range range = symbol.range();
+  const int64_t begin = std::max<int64_t>(range.min, 0), end = std::min(range.max, kMost);
+  const auto first = [&](int64_t least) {
+    int64_t low = begin, high = end + 1;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (at(middle) >= least) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  };
+  if (value == sym::kPosInf || begin > end) return std::nullopt;
+  const sym::Range found = {first(value), first(value + 1) - 1};
+  if (found.min > found.max) return std::nullopt;
+  return sym::Range{found.min, found.max == kMost ? range.max : found.max};
+}
+
 }  // namespace
+
+SymbolRanges ranges_of_guards(const Program& program) {
+  SymbolRanges ranges;
+  for (sym::Expr guard : program.guards) {
+    if (guard.kind() != sym::Kind::Eq) continue;
+    const std::vector<sym::Expr> symbols = sym::free_symbols(guard);
+    if (symbols.size() != 1 || symbols[0].node()->symbol_kind != sym::SymbolKind::Size) continue;
+    const sym::Expr symbol = symbols[0], left = guard.operands()[0], right = guard.operands()[1];
+    const sym::Expr e = left.is_const() ? right : left, value = left.is_const() ? left : right;
+    if (!value.is_const() || !grows(e)) continue;
+    const std::optional<sym::Range> found = where_equal(e, symbol, value.value());
+    if (!found || *found == symbol.range()) continue;
+    sym::Range& range = ranges.try_emplace(symbol.node()->name, symbol.range()).first->second;
+    range = {std::max(range.min, found->min), std::min(range.max, found->max)};
+  }
+  return ranges;
+}
 
 void read_guard(std::string_view code, Program& program, const std::function<const TensorType*(const std::string& input)>& input_type) {
   const auto refuse = [&]() {

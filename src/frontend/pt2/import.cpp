@@ -914,17 +914,13 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
   }
 }
 
-Program import_archive(ZipReader zip, const Pt2Options& options) {
-  const std::string file = zip.file();
-  Archive archive(std::move(zip));
+Program import_program(Archive& archive, const std::string& file, const Pt2Options& options, const SymbolRanges& ranges) {
   Program program;
   program.name = std::filesystem::path(file).filename().string();  // so that what is made of it says nothing of folders
-  ErrorContext context("reading {}", archive.model_entry());
   const JsonValue& model = archive.model();
-  check_version(model);
   Import import{.program = program,
                 .archive = archive,
-                .sizes = SizeReader(*program.symbols, model.find_value("range_constraints")),
+                .sizes = SizeReader(*program.symbols, model.find_value("range_constraints"), ranges),
                 .options = options,
                 .unsupported = {}};
   const JsonValue& module = model.at("graph_module");
@@ -939,6 +935,17 @@ Program import_archive(ZipReader zip, const Pt2Options& options) {
   if (!import.unsupported.uses().empty()) throw unsupported_operators(import.unsupported.uses(), file);
   import_guards(model, program);
   return program;
+}
+
+Program import_archive(ZipReader zip, const Pt2Options& options) {
+  const std::string file = zip.file();
+  Archive archive(std::move(zip));
+  ErrorContext context("reading {}", archive.model_entry());
+  check_version(archive.model());
+  Program program = import_program(archive, file, options, {});
+  // Guards name inputs, whose sizes are known by now: read again where these say more of them.
+  const SymbolRanges ranges = ranges_of_guards(program);
+  return ranges.empty() ? std::move(program) : import_program(archive, file, options, ranges);
 }
 
 }  // namespace

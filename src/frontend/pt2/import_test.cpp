@@ -624,6 +624,23 @@ TEST(ImportPt2, ReadsGuardsOnSizes) {
   EXPECT_STARTS_WITH(report_of(model), "error: the model's guard \"L['x'].size()[1] == 1\" never holds\n");
 }
 
+// So other sizes are numbers: s0//4 is 1, and broadcasts.
+TEST(ImportPt2, SizesHaveTheRangesThatGuardsGiveThem) {
+  const auto range = [](const std::string& guards, size_t left) {
+    Pt2ForTest model;
+    replace(model.model_json, R"("x": {"dtype": 7, "sizes": [{"as_int": 3})",
+            R"("x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "s0", "hint": {"as_int": 4}}})");
+    replace(model.model_json, R"("guards_code": [])", R"("guards_code": [)" + guards + "]");
+    const Program program = model.import();
+    EXPECT_EQ(program.guards.size(), left) << guards;
+    return program.symbols->symbols()[0].range();
+  };
+  EXPECT_EQ(range(R"("L['x'].size()[0] // 4 == 1")", 0), (sym::Range{4, 7}));
+  EXPECT_EQ(range(R"("L['x'].size()[0] // 4 == 1", "(2*L['x'].size()[0] + 1) // 3 == 3")", 0), (sym::Range{4, 5}));
+  EXPECT_EQ(range(R"("L['x'].size()[0] // 4 == 1", "L['x'].size()[0] % 2 == 0")", 1), (sym::Range{4, 7}));
+  EXPECT_EQ(range(R"("10 - L['x'].size()[0] // 2 == 8")", 0), (sym::Range{4, 5}));
+}
+
 TEST(ImportPt2, NamesValuesByIdentifiersOnly) {
   Pt2ForTest model;
   const std::string hostile = R"(*/ #include \"/etc/passwd\"\n)";

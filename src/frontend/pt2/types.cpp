@@ -112,7 +112,8 @@ const JsonMember& read_union(const JsonValue& value) {
   return value.members().front();
 }
 
-SizeReader::SizeReader(sym::Context& symbols, const JsonValue* range_constraints) : symbols_(symbols) {
+SizeReader::SizeReader(sym::Context& symbols, const JsonValue* range_constraints, SymbolRanges further)
+    : symbols_(symbols), further_(std::move(further)) {
   if (!range_constraints) return;
   for (const JsonMember& member : range_constraints->members()) {
     sym::Range range;
@@ -140,6 +141,9 @@ sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint
   if (known != ranges_.end()) {
     range.min = std::max(range.min, known->second.min);
     range.max = known->second.max;
+  }
+  if (const auto also = further_.find(text.name); also != further_.end()) {
+    range = {std::max(range.min, also->second.min), std::min(range.max, also->second.max)};
   }
   if (range.min > range.max) {
     throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' has no possible value", text.name.substr(0, 40)));

@@ -5,6 +5,9 @@
 // Size expressions repeat thousands of times in a model, so each distinct text is parsed once.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -26,10 +29,14 @@ bool is_dense(const TensorType& type);
 // The alternative that a union holds: the only key of {"as_int": 3}.
 const JsonMember& read_union(const JsonValue& value);
 
+// By the symbol's name.
+using SymbolRanges = std::map<std::string, sym::Range, std::less<>>;
+
 class SizeReader {
  public:
-  // `range_constraints` is the program's object of {"s0": {"min_val": 2, "max_val": null}}; null for none.
-  SizeReader(sym::Context& symbols, const JsonValue* range_constraints);
+  // `range_constraints` is the program's object of {"s0": {"min_val": 2, "max_val": null}}; null for none. `further`: ranges of symbols that
+  // hold besides.
+  SizeReader(sym::Context& symbols, const JsonValue* range_constraints, SymbolRanges further = {});
 
   // {"as_int": 3} or {"as_expr": {"expr_str": "2*s0", "hint": {"as_int": 8}}}
   sym::Expr read_int(const JsonValue& value);
@@ -47,6 +54,7 @@ class SizeReader {
 
   sym::Context& symbols_;
   std::unordered_map<std::string_view, sym::Range> ranges_;
+  SymbolRanges further_;
   std::unordered_map<std::string_view, sym::Expr> parsed_;
   std::unordered_map<std::string_view, sym::Expr> parsed_reals_;
 };
