@@ -12,6 +12,11 @@ Tensor part_of_real(Builder& b, Tensor x, int64_t part) {
   return part == 0 || !is_floating(x.dtype()) ? x : b.full(x.sizes(), x.dtype(), 0.0);
 }
 
+// A number to fill with has no imaginary part; a factor, as alpha is, multiplies both.
+bool is_filling(const Parameter& parameter) {
+  return (parameter.type == ArgType::Scalar || parameter.type == ArgType::Float) && parameter.name != "alpha";
+}
+
 // Views, sums and what else does the same to both parts.
 std::vector<Tensor> by_part(Decomposer& d, const Args& a) {
   std::vector<std::vector<Tensor>> results;
@@ -31,8 +36,8 @@ std::vector<Tensor> by_part(Decomposer& d, const Args& a) {
         values.emplace_back(tensors);
       } else if (parameter.type == ArgType::Tensor && std::holds_alternative<InputRef>(argument)) {
         values.emplace_back(part_of_real(d.b, a.tensor(parameter.name), part));
-      } else if (parameter.type == ArgType::Scalar && part == 1 && !std::holds_alternative<None>(argument)) {
-        values.emplace_back(Argument(0.0));  // a value to fill with
+      } else if (part == 1 && is_filling(parameter) && !std::holds_alternative<None>(argument)) {
+        values.emplace_back(Argument(0.0));
       } else if (const auto* dtype = std::get_if<DType>(&argument)) {
         values.emplace_back(part_dtype(*dtype));
       } else {
