@@ -86,12 +86,12 @@ std::vector<Tensor> matrix_transpose(Decomposer& d, const Args& a) {
   return {x.rank() < 3 ? x : d.b.transpose(x, -3, -2)};
 }
 
-// Shapes are taken from the second argument, which has a last dim of its own as pairs.
+// Shapes are taken from the second argument, which has a last dim of its own as pairs. Either may be real.
 std::vector<Tensor> in_shape_of_other(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   Sizes sizes = a.tensor("other").sizes();
   if (is_complex_input(d, a.raw("other"))) sizes.pop_back();
-  sizes.emplace_back(2);
+  if (is_complex_input(d, a.raw("self"))) sizes.emplace_back(2);
   const bool expands = a.schema().name == "aten::expand_as";
   return {expands ? d.b.expand(x, sizes) : d.b.reshape(x, sizes)};
 }
