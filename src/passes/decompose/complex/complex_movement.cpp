@@ -96,20 +96,25 @@ std::vector<Tensor> in_shape_of_other(Decomposer& d, const Args& a) {
   return {expands ? d.b.expand(x, sizes) : d.b.reshape(x, sizes)};
 }
 
-// Ones are real.
-std::vector<Tensor> ones(Decomposer& d, const Args&) {
-  const TensorType pairs = type_of_pairs(required_result_type(d));
-  Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
-  return {pairs_of({d.b.full(sizes, pairs.dtype, 1.0), d.b.full(sizes, pairs.dtype, 0.0)})};
+// A result of one real number everywhere, whose dtype may be real.
+Tensor full_of(Decomposer& d, double number) {
+  const TensorType type = required_result_type(d);
+  if (!is_complex(type.dtype)) return d.b.cast(d.b.full(type.sizes, DType::F64, number), type.dtype);
+  const TensorType pairs = type_of_pairs(type);
+  const Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
+  return pairs_of({d.b.full(sizes, pairs.dtype, number), d.b.full(sizes, pairs.dtype, 0.0)});
 }
+std::vector<Tensor> ones(Decomposer& d, const Args&) { return {full_of(d, 1.0)}; }
+std::vector<Tensor> zeros(Decomposer& d, const Args&) { return {full_of(d, 0.0)}; }
 
 // The value may be complex, or real.
 std::vector<Tensor> filled(Decomposer& d, const Args& a) {
-  const TensorType pairs = type_of_pairs(required_result_type(d));
-  const Sizes sizes(pairs.sizes.begin(), pairs.sizes.end() - 1);
+  const TensorType type = required_result_type(d);
   const bool is_one_number = a.schema().name.starts_with("aten::scalar_tensor");
-  const Complex value = complex_argument(d, a, is_one_number ? "s" : "fill_value", pairs.dtype);
-  return {pairs_of({d.b.expand(value.re, sizes), d.b.expand(value.im, sizes)})};
+  const Complex value =
+      complex_argument(d, a, is_one_number ? "s" : "fill_value", is_complex(type.dtype) ? part_dtype(type.dtype) : type.dtype);
+  if (!is_complex(type.dtype)) return {d.b.expand(value.re, type.sizes)};
+  return {pairs_of({d.b.expand(value.re, type.sizes), d.b.expand(value.im, type.sizes)})};
 }
 
 std::vector<Tensor> filled_in_place(Decomposer& d, const Args& a) {
@@ -199,8 +204,8 @@ constexpr DecompositionRow kComplexMovementRows[] = {
     {"aten::diag_embed", by_part},
     {"aten::diagonal", by_part},
     {"aten::diff", by_part},
-    {"aten::empty.memory_format", by_part},
-    {"aten::empty_like", by_part},
+    {"aten::empty.memory_format", zeros},
+    {"aten::empty_like", zeros},
     {"aten::fft_fftshift", by_part},
     {"aten::fft_ifftshift", by_part},
     {"aten::flip", by_part},
@@ -221,8 +226,8 @@ constexpr DecompositionRow kComplexMovementRows[] = {
     {"aten::movedim.int", by_part},
     {"aten::movedim.intlist", by_part},
     {"aten::neg", by_part},
-    {"aten::new_empty", by_part},
-    {"aten::new_zeros", by_part},
+    {"aten::new_empty", zeros},
+    {"aten::new_zeros", zeros},
     {"aten::pad", by_part},
     {"aten::reflection_pad1d", by_part},
     {"aten::reflection_pad2d", by_part},
@@ -249,8 +254,8 @@ constexpr DecompositionRow kComplexMovementRows[] = {
     {"aten::unfold", by_part},
     {"aten::vstack", by_part},
     {"aten::where.self", by_part},
-    {"aten::zeros", by_part},
-    {"aten::zeros_like", by_part},
+    {"aten::zeros", zeros},
+    {"aten::zeros_like", zeros},
 };
 
 }  // namespace
