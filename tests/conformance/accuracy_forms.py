@@ -16,11 +16,11 @@ class Form:
     name: str
     function: Callable
     inputs: Callable              # the tensors for a length: sizes and offsets of uniform numbers, or tensors of indices
-    by_numpy: Callable = None     # the same of arrays, in the precision of its arguments: these forms are measured in other dtypes than float32 too
+    by_numpy: Callable = None     # the same of arrays, in the precision of its arguments: these forms are measured in float64 too
     of_complex: bool = False      # has a meaning for complex numbers
 
     def has(self, dtype):
-        return dtype == "f32" or (self.by_numpy is not None and (self.of_complex or dtype != "c64"))
+        return self.of_complex if dtype == "c64" else dtype != "f64" or self.by_numpy is not None
 
 
 class Uniform:
@@ -41,6 +41,13 @@ class Uniform:
         if dtype.is_complex:
             return torch.complex(x, torch.rand(self.sizes, dtype=real))
         return x.to(dtype)
+
+
+class Turns(Uniform):
+    """Complex numbers of magnitude 1; of real ones their real parts' signs."""
+    def draw(self, dtype):
+        x = torch.polar(torch.ones(self.sizes, dtype=torch.float64), 2 * math.pi * torch.rand(self.sizes, dtype=torch.float64))
+        return x.to(dtype) if dtype.is_complex else x.real.sign().to(dtype)
 
 
 class Indices:
@@ -85,21 +92,21 @@ def rows(n): return (C, n)
 
 FORMS = [
     form("sums", "sum, all", lambda x: x.sum(), vector, by_numpy=lambda x: x.sum(), of_complex=True),
-    form("sums", "mean of +100, all", lambda x: x.mean(), vector, low=100),
+    form("sums", "mean of +100, all", lambda x: x.mean(), vector, low=100, of_complex=True),
     form("sums", "sum, leading", lambda x: x.sum(0), columns, by_numpy=lambda x: x.sum(0), of_complex=True),
     form("sums", "sum, leading of 512", lambda x: x.sum(0), lambda n: (n, 512)),
     form("sums", "mean of +100, leading", lambda x: x.mean(0), columns, low=100, by_numpy=lambda x: x.mean(0), of_complex=True),
     form("sums", "sum, trailing", lambda x: x.sum(1), rows, by_numpy=lambda x: x.sum(1), of_complex=True),
-    form("sums", "mean of +100, trailing", lambda x: x.mean(1), rows, low=100),
-    form("sums", "sum, middle", lambda x: x.sum(1), lambda n: (3, n, C)),
+    form("sums", "mean of +100, trailing", lambda x: x.mean(1), rows, low=100, of_complex=True),
+    form("sums", "sum, middle", lambda x: x.sum(1), lambda n: (3, n, C), of_complex=True),
     form("sums", "sum, outer and inner", lambda x: x.sum((0, 2)), lambda n: (max(n // 10, 1), C, 10)),
     form("sums", "sum, channels last", lambda x: x.permute(0, 3, 1, 2).sum((0, 2, 3)), lambda n: (2, max(n // 10, 1), 5, C)),
     form("sums", "sum, every second", lambda x: x[:, ::2].sum(1), lambda n: (C, 2 * n)),
     form("sums", "nansum, trailing", lambda x: x.nansum(1), rows),
     form("sums", "einsum ij->j", lambda x: torch.einsum("ij->j", x), columns),
     form("sums", "sum of logs, leading", lambda x: x.log().sum(0), columns, low=1),
-    form("sums", "norm, leading", lambda x: x.norm(dim=0), columns, by_numpy=lambda x: numpy.sqrt((x * x).sum(0))),
-    form("sums", "norm, trailing", lambda x: x.norm(dim=1), rows),
+    form("sums", "norm, leading", lambda x: x.norm(dim=0), columns, by_numpy=lambda x: numpy.sqrt((x * x).sum(0)), of_complex=True),
+    form("sums", "norm, trailing", lambda x: x.norm(dim=1), rows, of_complex=True),
     form("sums", "norm, all", lambda x: torch.linalg.vector_norm(x), vector),
     form("sums", "norm of order 3", lambda x: torch.linalg.vector_norm(x, 3), vector),
     form("sums", "logsumexp, leading", lambda x: x.logsumexp(0), columns),
@@ -132,6 +139,7 @@ FORMS = [
     form("scans", "logcumsumexp, last", lambda x: x.logcumsumexp(0)[-1], vector),
     form("scans", "cumprod, last", lambda x: x.cumprod(0)[-1], lambda n: Uniform(n, low=1 - 1 / n, width=2 / n)),
     form("scans", "prod", lambda x: x.prod(), lambda n: Uniform(n, low=1 - 1 / n, width=2 / n)),
+    form("scans", "prod of turns", lambda x: x.prod(), lambda n: Turns(n), of_complex=True),
 
     form("losses", "mse_loss", F.mse_loss, vector, vector, by_numpy=lambda x, y: ((x - y) ** 2).mean()),
     form("losses", "l1_loss", F.l1_loss, vector, vector),
@@ -141,14 +149,14 @@ FORMS = [
     form("losses", "cross_entropy", F.cross_entropy, columns, lambda n: Indices(n)),
 
     form("products", "dot", torch.dot, vector, vector, by_numpy=lambda x, y: (x * y).sum(), of_complex=True),
-    form("products", "vector by matrix", lambda x, y: x @ y, vector, columns),
-    form("products", "matrix by vector", lambda x, y: x @ y, rows, vector),
+    form("products", "vector by matrix", lambda x, y: x @ y, vector, columns, of_complex=True),
+    form("products", "matrix by vector", lambda x, y: x @ y, rows, vector, of_complex=True),
     form("products", "matmul", lambda x, y: x @ y, rows, columns, by_numpy=lambda x, y: (x[:, :, None] * y[None]).sum(1), of_complex=True),
-    form("products", "matmul of 64", lambda x, y: x @ y, lambda n: (64, n), lambda n: (n, 64)),
-    form("products", "linear", F.linear, rows, rows),
+    form("products", "matmul of 64", lambda x, y: x @ y, lambda n: (64, n), lambda n: (n, 64), of_complex=True),
+    form("products", "linear", F.linear, rows, rows, of_complex=True),
     form("products", "linear of one row", F.linear, lambda n: (1, n), rows),
-    form("products", "bmm", torch.bmm, lambda n: (3, C, n), lambda n: (3, n, C)),
-    form("products", "einsum bi,bi->b", lambda x, y: torch.einsum("bi,bi->b", x, y), rows, rows),
+    form("products", "bmm", torch.bmm, lambda n: (3, C, n), lambda n: (3, n, C), of_complex=True),
+    form("products", "einsum bi,bi->b", lambda x, y: torch.einsum("bi,bi->b", x, y), rows, rows, of_complex=True),
     form("products", "conv1d of many channels", F.conv1d, lambda n: (1, n // 3 + 1, 8), lambda n: (C, n // 3 + 1, 3)),
     form("products", "conv2d of many channels", F.conv2d, lambda n: (1, n // 9 + 1, 5, 5), lambda n: (C, n // 9 + 1, 3, 3)),
     form("products", "conv1d of a long filter", F.conv1d, lambda n: (1, 1, n + 9), lambda n: (1, 1, n)),
