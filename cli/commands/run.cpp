@@ -52,8 +52,8 @@ void report_results(const std::string& path, const Results& results, const std::
   fmt::print(stderr, "{}{}{}\n", path.empty() ? "" : "wrote " + path + ": ", text, variant.empty() ? "" : "; variant for " + variant);
 }
 
-// By the model's names where the file has one of them, else as out0, out1, …. A model may itself call an output out0: then by those names of
-// which the file has more.
+// By the model's names where the file has one of them, else as out0, out1, …. A model may itself call an output out0: then by those names
+// of which the file has more.
 Comparison compare_with(const std::string& path, const Results& results, const AskedTolerance& tolerance) {
   const std::vector<NamedTensor> expected = read_tensors(path);
   const auto known = [&](const std::vector<std::string>& names) {

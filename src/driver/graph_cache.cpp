@@ -50,8 +50,8 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
 
 constexpr int64_t kSmallElements = 16;
 
-// What training changes no pass reads: floats and complex numbers with a name, and the bytes of quantised weights. Passes read integers of 32
-// and 64 bits, as lists of positions are, and conditions, but no counter such as num_batches_tracked.
+// What training changes no pass reads: floats and complex numbers with a name, and the bytes of quantised weights. Passes read integers of
+// 32 and 64 bits, as lists of positions are, and conditions, but no counter such as num_batches_tracked.
 bool counts_by_value(const ConstantData& data) {
   if (data.name.empty()) return true;
   const DType dtype = data.type.dtype;

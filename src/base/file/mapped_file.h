@@ -52,8 +52,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Throws Error{Environment} that names the file, when one that is mapped now was written to or cut short since it was mapped. In a process that
-// answers SIGBUS files count that are mapped no more, if that happened before their end: what was computed from them may still be there.
+// Throws Error{Environment} that names the file, when one that is mapped now was written to or cut short since it was mapped. In a process
+// that answers SIGBUS files count that are mapped no more, if that happened before their end: what was computed from them may still be
+// there.
 void refuse_changed_files();
 // The same for the files in which some of this memory lies.
 void refuse_changed_files(std::span<const std::span<const std::byte>> memory);

@@ -163,8 +163,8 @@ class NestPrinter : KernelPrinter {
   }
 
  private:
-  // Does the next task have the same columns of the rows behind? A thread has tasks that follow each other. Where each goes through rows, that
-  // takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
+  // Does the next task have the same columns of the rows behind? A thread has tasks that follow each other. Where each goes through rows,
+  // that takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
   bool goes_through_rows(const schedule::Grid& grid) const {
     return kernel_.vector == VectorAlong::Outer && !kernel_.tile && !grid.axes.empty() && !grid.blocks.is_const(1) &&
            !kernel_.inner.empty();

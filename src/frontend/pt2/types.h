@@ -34,8 +34,8 @@ using SymbolRanges = std::map<std::string, sym::Range, std::less<>>;
 
 class SizeReader {
  public:
-  // `range_constraints` is the program's object of {"s0": {"min_val": 2, "max_val": null}}; null for none. `further`: ranges of symbols that
-  // hold besides.
+  // `range_constraints` is the program's object of {"s0": {"min_val": 2, "max_val": null}}; null for none. `further`: ranges of symbols
+  // that hold besides.
   SizeReader(sym::Context& symbols, const JsonValue* range_constraints, SymbolRanges further = {});
 
   // {"as_int": 3} or {"as_expr": {"expr_str": "2*s0", "hint": {"as_int": 8}}}

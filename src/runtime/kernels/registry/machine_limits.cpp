@@ -37,9 +37,9 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// How often a second all threads together do `piece`, as fast as the machine goes on: for some tenths of a second a core multiplies faster than it can go on
-// (tiles at 900 G operations a second, later at 780, on two cores of a Xeon), and kernels are timed for longer than that. The processors' own time
-// counts, of the median round, so that other work on the machine does not lower the limit.
+// How often a second all threads together do `piece`, as fast as the machine goes on: for some tenths of a second a core multiplies faster
+// than it can go on (tiles at 900 G operations a second, later at 780, on two cores of a Xeon), and kernels are timed for longer than that.
+// The processors' own time counts, of the median round, so that other work on the machine does not lower the limit.
 template <class F>
 double pieces_per_second(RuntimePool& pool, F piece) {
   constexpr double kSettle = 0.25, kMeasure = 0.15;

@@ -27,7 +27,8 @@ struct MachineLimits {
   // The least time that a step can take, in seconds.
   double least_seconds(double bytes, double flops, DType dtype) const;
 };
-// On all threads of the pool, as fast as the machine goes on; takes about a second. Other work on the machine lowers the figures of memory and caches, which it shares.
+// On all threads of the pool, as fast as the machine goes on; takes about a second. Other work on the machine lowers the figures of memory
+// and caches, which it shares.
 MachineLimits measure_machine_limits(RuntimePool& pool);
 
 }  // namespace toroid
