@@ -26,6 +26,13 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
         kernel.threads(), name, type, overlap.starts_early ? "" : "__restrict__ ", mask, begin, kernel.width, kernel.split_rows,
         kernel.warps, schedule::kSplitBlocks, kernel.mask ? "kMask" : "kNoMask");
   }
+  if (kernel.whole) {
+    return fmt::format(
+        "KERNEL __launch_bounds__({0}, 1) {1}(\n    {2},\n    const {3}* __restrict__ mask, {3}* __restrict__ out, ATTENTION_SHAPE shape, "
+        "const "
+        "float scale) {{\n  attend_whole<{4}>(q, k, v, out, shape, scale);\n}}\n",
+        kernel.threads(), name, operands, type, kernel.keys);
+  }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "
       "float scale) "

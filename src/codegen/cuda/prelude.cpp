@@ -74,6 +74,7 @@ const std::string_view kAttentionGradientText =
 ;
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/hopper_attention.inc"
+#include "codegen/cuda/prelude/short_attention.inc"
 ;
 const std::string_view kSplitAttention =
 #include "codegen/cuda/prelude/split_attention.inc"

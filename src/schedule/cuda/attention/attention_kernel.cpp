@@ -15,6 +15,8 @@ constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are q
 // from one to the next.
 constexpr int64_t kFewQueries = 256, kManyHeads = 4 * kMultiprocessors;
 
+constexpr int64_t kFewKeys = 256;  // whose scores with 64 queries fit a group's registers
+
 int padded(int width) { return (width + 15) / 16 * 16; }
 int row_bytes(int width) { return (padded(width) + 8) * 2; }  // kRowBytes of the kernel
 
@@ -88,6 +90,7 @@ int64_t AttentionKernel::shared_bytes() const {
   }
   if (hopper) {
     constexpr int kAlignment = 1024, kBarriers = 256;
+    if (whole) return kAlignment + int64_t{2} * (rows() + 2 * keys) * width * 2 + kBarriers;
     return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
   }
   return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
@@ -130,6 +133,12 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
       kernel.groups = kFewQueries / 64;
       kernel.keys = 64;
       kernel.stages = 4;
+      return kernel;
+    }
+    const sym::Expr all_keys = in_four_dims(v, 1)[2];
+    if (!op.causal && kernel.folds_scale && all_keys.is_const() && all_keys.value() > kHopperKeys && all_keys.value() <= kFewKeys) {
+      kernel.whole = true;
+      kernel.keys = all_keys.value() <= 192 ? 192 : all_keys.value() <= 208 ? 208 : 256;
     }
     return kernel;
   }

@@ -33,9 +33,10 @@ struct AttentionKernel {
   int tiles = 1;       // of 16 queries, a warp
   int groups = 2;      // Hopper: of 4 warps with 64 queries, besides the one that loads
   int stages = 2;      // Hopper: of the rings of keys and of values
+  bool whole = false;  // Hopper: a head's keys are one tile (codegen/cuda/prelude/short_attention.inc)
 
-  int threads() const { return hopper ? 128 * (groups + 1) : 32 * warps; }
-  int rows() const { return hopper ? 64 * groups : 16 * tiles * warps; }
+  int threads() const { return whole ? 256 : hopper ? 128 * (groups + 1) : 32 * warps; }
+  int rows() const { return whole ? 256 : hopper ? 64 * groups : 16 * tiles * warps; }
   int64_t shared_bytes() const;
 };
 

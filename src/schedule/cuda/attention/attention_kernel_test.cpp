@@ -29,17 +29,34 @@ TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
   }
 }
 
+AttentionKernel hopper_kernel_of(int64_t heads, int64_t queries, sym::Expr keys, bool causal, std::optional<DType> mask = {}) {
+  const std::vector<sym::Expr> q = {64, heads, queries, 64}, v = {64, heads, keys, 64};
+  return attention_kernel({.causal = causal, .scale = 1}, DType::BF16, mask, q, v, true);
+}
 TEST(AttentionKernel, HasAllQueriesOfManyHeadsInABlock) {
-  const auto kernel = [](int64_t heads, int64_t queries, bool causal) {
-    const std::vector<sym::Expr> sizes = {64, heads, queries, 64};
-    return attention_kernel({.causal = causal, .scale = 1}, DType::BF16, {}, sizes, sizes, true);
-  };
+  const auto kernel = [](int64_t heads, int64_t queries, bool causal) { return hopper_kernel_of(heads, queries, 300, causal); };
   EXPECT_EQ(kernel(12, 197, false).rows(), 256);
   EXPECT_EQ(kernel(12, 197, false).threads(), 640);
   EXPECT_LE(kernel(12, 197, false).shared_bytes(), kMostSharedBytes);
   EXPECT_EQ(kernel(2, 197, false).rows(), 128);
   EXPECT_EQ(kernel(12, 197, true).rows(), 128);
   EXPECT_EQ(kernel(12, 257, false).rows(), 128);
+}
+TEST(AttentionKernel, HasFewKeysInOneTile) {
+  const auto keys_of_tile = [](sym::Expr keys, bool causal = false, std::optional<DType> mask = {}) {
+    const AttentionKernel kernel = hopper_kernel_of(12, 1000, keys, causal, mask);
+    EXPECT_LE(kernel.shared_bytes(), kMostSharedBytes);
+    return kernel.whole ? kernel.keys : 0;
+  };
+  EXPECT_EQ(keys_of_tile(129), 192);
+  EXPECT_EQ(keys_of_tile(197), 208);
+  EXPECT_EQ(keys_of_tile(256), 256);
+  EXPECT_TRUE(hopper_kernel_of(6, 256, 256, false).whole);
+  EXPECT_FALSE(hopper_kernel_of(12, 256, 256, false).whole) << "heads enough for blocks with four groups";
+  EXPECT_EQ(keys_of_tile(128), 0);
+  EXPECT_EQ(keys_of_tile(257), 0);
+  EXPECT_EQ(keys_of_tile(256, true), 0);
+  EXPECT_EQ(keys_of_tile(256, false, DType::BF16), 0);
 }
 
 TEST(AttentionKernel, FoldsAScaleThatKeepsTheOrderOfScores) {
