@@ -35,6 +35,7 @@ void add(Mentioned& list, const ScatterKernel& kernel) {
   list.exprs.push_back(kernel.position);
   if (kernel.split) list.exprs.push_back(kernel.split->index);
   list.values.push_back(kernel.value);
+  if (kernel.ordered && kernel.ordered->fill) list.values.push_back(*kernel.ordered->fill);
 }
 
 }  // namespace

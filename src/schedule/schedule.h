@@ -195,6 +195,10 @@ struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each r
     // Where elements are combined: of each chunk of them what it has of its first and of its last destination, as far as other chunks have
     // elements of that too; a second kernel puts these together.
     std::optional<BufferId> parts = {};
+    int64_t unit = 1, bias = 0;  // a destination is (key + bias) * unit, and what the axes that it tells add
+    std::optional<ExprId> fill = {};  // what the whole base is: it has no memory then, and `base` is `out`
+    bool rounds_once = false;         // sums are rounded to the result's dtype at their end, not with each element
+    int vector = 1;                   // with parts: neighbours along the last axis that the destination tells, which a thread takes at once
   };
   std::optional<Ordered> ordered = {};
 };

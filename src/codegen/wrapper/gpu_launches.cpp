@@ -46,8 +46,14 @@ std::string FunctionPrinter::tensor_maps(const std::vector<schedule::TensorMap>&
   return joined(list, "");
 }
 
-void FunctionPrinter::print_base_copy(const schedule::ScatterKernel& scatter) {
+void FunctionPrinter::print_base(const schedule::ScatterKernel& scatter, size_t graph) {
   const loop::Buffer& out = buffer(scatter.out);
+  if (scatter.ordered && scatter.ordered->fill) {
+    const std::string name = shared_.kernels.fresh_name(fmt::format("{}_fill{}", identifier(scatter.name), shared_.suffix));
+    const int64_t of_block = int64_t{schedule::kFillThreads} * schedule::vector_of_fill(loops_, scatter);
+    const sym::Expr blocks = sym::ceil_div(sym::product(out.sizes), of_block);
+    return print_gpu_launch(cuda::print_fill(loops_, scatter, graph_of(graph), name), {blocks, schedule::kFillThreads}, blocks, {});
+  }
   const std::string to = identifier(out.name), from = identifier(buffer(scatter.base).name);
   body_.write(fmt::format("{}copy_bytes(runtime, {}, {}, {});",
                           loop::updates(out, buffer(scatter.base)) ? fmt::format("if ({} != {}) ", to, from) : "", to, from,
@@ -58,10 +64,10 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);
-  if (scatter != nullptr) print_base_copy(*scatter);
+  if (scatter != nullptr) print_base(*scatter, graph);
   if (const auto* group = std::get_if<schedule::ParallelKernels>(&kernel)) {
     for (const schedule::ParallelKernel& each : group->kernels) {
-      if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&each)) print_base_copy(*scatter);
+      if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&each)) print_base(*scatter, graph);
     }
   }
   print_gpu_launch(cuda::print_kernel(loops_, kernel, graph_of(graph), shared_.kernels.fresh_name(base), overlap), grid, blocks, overlap);

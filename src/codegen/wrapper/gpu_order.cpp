@@ -99,6 +99,13 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
                        results(sizes));
     return true;
   }
+  if (choice == schedule::kSortRange) {
+    const schedule::RowSort sort = schedule::range_sort(rows.length.value());
+    print_order_launch({"sort_range", fmt::format("sort_range<{}, {}>(from, values, indices, (int)length)", type, sort.items),
+                        schedule::kRangeBlocks, sort.threads, sort.shared_bytes},
+                       results({from, length}));
+    return true;
+  }
   if (choice != schedule::kRadixSort) return false;
 
   // Keys and positions go from the workspace to the results' memory and back: the last digit's come from the workspace.

@@ -89,6 +89,17 @@ graph(g: f32[900, 24], i: i64[900]) {
   e: f32[50, 24] = aten::embedding_dense_backward(g, i, 50, -1, False)
   return e
 })"},
+    // A block for each high byte of the words: of few and of most tokens.
+    {"gradients_of_many_words", R"(
+graph(g: bf16[2500, 8], h: f32[2500, 3], i: i64[2500]) {
+  a: i64[2500] = aten::arange(2500)
+  m: i64[2500] = aten::mul.Tensor(a, 7919)
+  n: i64[2500] = aten::add.Tensor(m, i)
+  j: i64[2500] = aten::remainder.Scalar(n, 50257)
+  e: bf16[50257, 8] = aten::embedding_dense_backward(g, j, 50257, -1, False)
+  f: f32[50257, 3] = aten::embedding_dense_backward(h, i, 50257, 1, False)
+  return e, f
+})"},
     {"searches_and_positions", R"(
 graph(x: f32[2, 90], p: f32[2, 40], b: bool[9000]) {
   s: f32[2, 90], at: i64[2, 90] = aten::sort(x, 1)

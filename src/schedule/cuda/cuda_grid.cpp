@@ -102,10 +102,18 @@ ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKe
 int64_t scatter_chunk(const loop::LoopProgram& program, const ScatterKernel& kernel) {
   constexpr int64_t kChunkThreads = 1 << 18, kLeastChunk = 16, kMostChunk = 1024;
   const ScatterThreads threads = scatter_threads(program, kernel);
-  const int64_t all = sym::evaluate_hint(product_of_extents(threads.parallel) * product_of_extents(threads.serial));
+  const int vector = kernel.ordered ? kernel.ordered->vector : 1;
+  const int64_t all = sym::evaluate_hint(product_of_extents(threads.parallel) * product_of_extents(threads.serial)) / vector;
   int64_t chunk = kLeastChunk;
   while (chunk < kMostChunk && all / chunk > kChunkThreads) chunk *= 2;
   return chunk;
+}
+
+int vector_of_fill(const loop::LoopProgram& program, const ScatterKernel& kernel) {
+  constexpr int kAccessBytes = 16;
+  const loop::Buffer& out = program.buffer(kernel.out);
+  const auto vector = static_cast<int>(kAccessBytes / size_bytes(out.dtype));
+  return sym::known_divisible(sym::product(out.sizes), vector) ? vector : 1;
 }
 
 CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
@@ -140,8 +148,12 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         const ScatterThreads threads = scatter_threads(program, kernel);
         sym::Expr of_combination = threads.owners;
         if (kernel.ordered) of_combination = product_of_extents(threads.serial);
-        if (kernel.ordered && kernel.ordered->parts) of_combination = sym::ceil_div(of_combination, scatter_chunk(program, kernel));
-        return {sym::ceil_div(product_of_extents(threads.parallel) * of_combination, kScatterThreads), kScatterThreads};
+        sym::Expr combinations = product_of_extents(threads.parallel);
+        if (kernel.ordered && kernel.ordered->parts) {
+          of_combination = sym::ceil_div(of_combination, scatter_chunk(program, kernel));
+          combinations = sym::floor_div(combinations, kernel.ordered->vector);
+        }
+        return {sym::ceil_div(combinations * of_combination, kScatterThreads), kScatterThreads};
       },
       [&](const CallStep& call) -> CudaGrid {
         TOROID_CHECK(call.gpu.has_value(), "'{}' is the library's", call.name);

@@ -47,6 +47,9 @@ struct ScatterThreads {
 int64_t scatter_chunk(const loop::LoopProgram& program, const ScatterKernel& kernel);
 ScatterThreads scatter_threads(const loop::LoopProgram& program, const ScatterKernel& kernel);
 inline constexpr int kScatterThreads = 128;  // of a block
+// Of what fills the result of an ordered scatter: a thread has so many neighbours.
+inline constexpr int kFillThreads = 256;
+int vector_of_fill(const loop::LoopProgram& program, const ScatterKernel& kernel);
 
 // Of the shared memory in which a kernel with tiles turns what this load reads; at most.
 int64_t tile_bytes(const loop::LoopProgram& program, ExprId load);

@@ -152,9 +152,19 @@ class CudaPlanner final : public Planner {
   ChainDecisions finish(Schedule& schedule, bool fuse, Forms /*forms*/) const override {
     loop::LoopProgram& program = *schedule.loops;
     std::vector<Step> steps;
+    const auto is_read_once = [&](BufferId id) {
+      return std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
+               const std::vector<BufferId> reads = reads_of(step);
+               return std::find(reads.begin(), reads.end(), id) != reads.end();
+             }) == 1;
+    };
     for (Step& step : schedule.steps) {
+      auto* const before = steps.empty() ? nullptr : std::get_if<ScatterKernel>(&steps.back());
+      if (before != nullptr && is_read_once(before->out) && round_result(program, *before, step)) continue;
       if (auto* scatter = std::get_if<ScatterKernel>(&step)) {
-        if (std::optional<SortedScatter> sorted = sort_destinations(program, *scatter)) {
+        if (std::optional<SortedScatter> sorted = sort_destinations(program, *scatter, vector_of_scatter(program, *scatter))) {
+          fill_result(program, *scatter, steps);
+          fill_result(program, *scatter, schedule.prepare);
           append(program, steps, std::move(sorted->keys), fuse);
           steps.emplace_back(std::move(sorted->sort));
         }
@@ -162,6 +172,7 @@ class CudaPlanner final : public Planner {
       steps.push_back(std::move(step));
     }
     schedule.steps = std::move(steps);
+    leave_out_unread_fills(program, schedule);
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {
         if (auto* scan = std::get_if<ScanKernel>(&step)) scan->vector = vector_of_scan(program, *scan);
@@ -241,6 +252,14 @@ class CudaPlanner final : public Planner {
       while (vector > 1 && !(linear && linear->coefficient.is_const(1) && sym::known_divisible(linear->rest, vector))) vector /= 2;
     }
     return vector;
+  }
+
+  int vector_of_scatter(const loop::LoopProgram& program, const ScatterKernel& scatter) const {
+    const ScatterThreads threads = scatter_threads(program, scatter);
+    if (threads.parallel.empty()) return 1;
+    Kernel alone;
+    alone.stages = {Stage{.statements = {Store{scatter.out, scatter.position, scatter.value}}}};
+    return vector_along(program, alone, threads.parallel.back());
   }
 
   // Of one stage that reduces: neighbours share what does not depend on the column.

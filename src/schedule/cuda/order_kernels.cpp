@@ -40,6 +40,16 @@ OrderedRows rows_of(const loop::Call& call) {
   return rows_along(sizes, sort == nullptr ? sizes.size() - 1 : static_cast<size_t>(sort->dim));
 }
 
+// Is it a row of 16-bit keys of this program's, from a multiple of 16 bytes on?
+bool is_range(const loop::LoopProgram& program, const loop::Call& call, const OrderedRows& rows) {
+  constexpr int64_t kShortRange = 1024, kAligned = 8;
+  const loop::Operand& from = call.operands[0];
+  const loop::Buffer& keys = program.buffer(from.buffer);
+  return keys.dtype == DType::I16 && keys.kind == loop::BufferKind::Temporary && sym::known_divisible(from.offset, kAligned) &&
+         !std::get<Sort>(call.op).descending && rows.count.is_const(1) && rows.length.is_const() && rows.length.value() > kShortRange &&
+         rows.length.value() <= kLongestRange;
+}
+
 std::string_view sort_choice(DType dtype, const OrderedRows& rows) {
   constexpr int64_t kFewRows = 16, kShortRow = 4096;  // few rows leave most multiprocessors idle
   const int64_t longest = sym::evaluate_hint(rows.count) <= kFewRows ? kShortRow : key_bytes(dtype) == 8 ? 8192 : 16384;
@@ -72,7 +82,7 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
   if (from.sizes.empty() || !has_order(dtype)) return "";
   const OrderedRows rows = rows_of(step.call);
   if (!sym::known_le(rows.length, kLongestRow)) return "";
-  if (library == nullptr) return sort_choice(dtype, rows);
+  if (library == nullptr) return is_range(program, step.call, rows) ? kSortRange : sort_choice(dtype, rows);
   if (library->name == "order.search") return kBinarySearch;
   if (library->name == "order.positions") return kCompaction;
   if (!sym::known_lt(0, rows.length)) return "";
@@ -94,6 +104,13 @@ RowSort row_sort(DType dtype, int64_t length) {
   constexpr int64_t kBesides = 4 * kDigitValues + 32 + 32 * 8 + 64;
   result.shared_bytes = elements * (bytes + 4) + warps * kDigitValues * 2 + kBesides;
   return result;
+}
+
+RowSort range_sort(int64_t length) {
+  constexpr int kThreads = 1024, kWarps = kThreads / 32, kLeastItems = 8, kMostItems = 32;
+  const int items = power_of_two((length + kThreads - 1) / kThreads, kLeastItems, kMostItems);
+  constexpr int64_t kBesides = 4 * kDigitValues + 32 + kWarps * 4 + 64;
+  return {kThreads, items, int64_t{4} * kThreads * items + int64_t{kWarps} * kDigitValues * 2 + kBesides};
 }
 
 int64_t shared_bytes_of_radix_sort(DType dtype) {

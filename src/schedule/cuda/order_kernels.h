@@ -14,7 +14,7 @@ namespace toroid::schedule {
 
 // CallStep::choice; without one the runtime computes the call, on the host.
 inline constexpr std::string_view kSortRows = "sort-rows", kRadixSort = "radix-sort", kRadixSelect = "radix-select",
-                                  kBinarySearch = "binary-search", kCompaction = "compaction";
+                                  kBinarySearch = "binary-search", kCompaction = "compaction", kSortRange = "sort-range";
 
 std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step);
 
@@ -30,6 +30,9 @@ struct RowSort {
   int64_t shared_bytes;
 };
 RowSort row_sort(DType dtype, int64_t length);
+// One row of 16-bit keys, which a block sorts for each high byte.
+inline constexpr int64_t kLongestRange = 32768, kRangeBlocks = 256;
+RowSort range_sort(int64_t length);
 
 // As in codegen/cuda/prelude/sort.inc.
 inline constexpr int kSortThreads = 512, kSortTile = kSortThreads * 16, kDigitValues = 256, kCountedTiles = 8, kTileOfBools = 4096;

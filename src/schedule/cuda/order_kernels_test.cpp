@@ -88,5 +88,29 @@ TEST(SortedScatters, SortWhatTheirElementsTell) {
   EXPECT_EQ(destination->key + destination->within, scatter.position);
 }
 
+// Of the gradient of an embedding of bfloat16: the steps, and the scatter's lines.
+std::string gradient_of_words(int words, int tokens) {
+  const Scheduled made = on_a_gpu(fmt::format(R"(graph(g: bf16[{1}, 768], i: i64[{1}]) {{
+  e: bf16[{0}, 768] = aten::embedding_dense_backward(g, i, {0}, -1, False)
+  return e
+}})",
+                                              words, tokens));
+  std::string result = kinds_of_steps(made.schedule);
+  for (const Step& step : made.schedule.steps) {
+    if (const auto* call = std::get_if<CallStep>(&step)) result += fmt::format(", {}", call->choice);
+    const auto* scatter = std::get_if<ScatterKernel>(&step);
+    if (scatter == nullptr || !scatter->ordered) continue;
+    const ScatterKernel::Ordered& ordered = *scatter->ordered;
+    result += fmt::format(", {} of {} from {}, {} at once{}{}", to_string(made.schedule.loops->buffer(ordered.keys).dtype), ordered.unit,
+                          -ordered.bias, ordered.vector, ordered.fill ? ", filled" : "", ordered.rounds_once ? ", rounded once" : "");
+  }
+  return result + (made.schedule.prepare.empty() ? "" : ", prepared");
+}
+TEST(SortedScatters, FillWhatNobodyWritesAndRoundTheirSums) {
+  EXPECT_EQ(gradient_of_words(50257, 16384), "kernel call scatter, sort-range, i16 of 768 from -32768, 8 at once, filled, rounded once");
+  EXPECT_EQ(gradient_of_words(1000, 600), "kernel call scatter, sort-rows, i16 of 768 from 0, 8 at once, filled, rounded once");
+  EXPECT_EQ(gradient_of_words(70000, 65536), "kernel call scatter, radix-sort, i32 of 768 from 0, 8 at once, filled, rounded once");
+}
+
 }  // namespace
 }  // namespace toroid::schedule

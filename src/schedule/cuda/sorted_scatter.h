@@ -9,6 +9,8 @@
 //                                      parts
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -30,6 +32,13 @@ struct SortedScatter {
   Kernel keys;
   CallStep sort;
 };
-std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, ScatterKernel& kernel);
+// `vector`: neighbours that one access of the kernel may move, at most.
+std::optional<SortedScatter> sort_destinations(loop::LoopProgram& program, ScatterKernel& kernel, int vector);
+// Where a step among these does nothing but fill the base with a number, the scatter fills its result itself, and does not read the base.
+void fill_result(const loop::LoopProgram& program, ScatterKernel& kernel, std::span<const Step> writers);
+// Where all that a kernel does is to round the result of a scatter: the scatter stores its sums so. False where it is something else.
+bool round_result(const loop::LoopProgram& program, ScatterKernel& scatter, const Step& next);
+// Leaves out those steps whose results nobody reads any more.
+void leave_out_unread_fills(const loop::LoopProgram& program, Schedule& schedule);
 
 }  // namespace toroid::schedule

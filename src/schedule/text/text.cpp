@@ -164,7 +164,10 @@ class StepsWriter : loop::BlockText {
     if (scatter.ordered) {
       std::vector<BufferId> lists = {scatter.ordered->keys, scatter.ordered->elements};
       if (scatter.ordered->parts) lists.push_back(*scatter.ordered->parts);
-      line(fmt::format("ordered by {}", writer_.buffers(lists)));
+      const ScatterKernel::Ordered& ordered = *scatter.ordered;
+      line(fmt::format("ordered by {} unit {} bias {} vector {}", writer_.buffers(lists), ordered.unit, ordered.bias, ordered.vector));
+      if (ordered.rounds_once) line("rounds once");
+      if (ordered.fill) line(fmt::format("fill {}", writer_.expr(*ordered.fill, origin_of(scatter.provenance))));
     }
     line(fmt::format("store {}[{}] = {} {} of {}", writer_.buffer(scatter.out), sym::to_string(scatter.position),
                      writer_.buffer(scatter.base), toroid::to_string(scatter.mode),

@@ -301,6 +301,14 @@ class ScheduleReader : private loop::LoopTextReader {
       if (lists.size() != 2 && lists.size() != 3) cursor_.fail_at(place, "a scatter is ordered by destinations and elements");
       made.ordered = ScatterKernel::Ordered{lists[0], lists[1]};
       if (lists.size() == 3) made.ordered->parts = lists[2];
+      if (cursor_.accept_word("unit")) made.ordered->unit = number("elements of a destination");
+      if (cursor_.accept_word("bias")) made.ordered->bias = number("a number");
+      if (cursor_.accept_word("vector")) made.ordered->vector = static_cast<int>(number("neighbours"));
+      if (cursor_.accept_word("rounds")) {
+        cursor_.expect_word("once");
+        made.ordered->rounds_once = true;
+      }
+      if (cursor_.accept_word("fill")) made.ordered->fill = expression(its.origin);
     }
     cursor_.expect_word("store");
     made.out = buffer();

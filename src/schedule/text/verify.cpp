@@ -334,8 +334,11 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
   require(loop::register_dtype(out.dtype) == program.exprs.dtype(step.value), "a scatter of {} into {}",
           to_string(program.exprs.dtype(step.value)), to_string(out.dtype));
   verify_reads(program, loaded(program, step.value, positions), step.reads);
-  require(contains(step.reads, step.base), "a scatter does not read its base");
+  const bool is_filled = step.ordered && step.ordered->fill;
+  require(is_filled ? step.base == step.out : contains(step.reads, step.base), "a scatter does not read its base");
   if (!step.ordered) return;
+  require(!is_filled || std::holds_alternative<loop::Literal>(program.exprs.node(*step.ordered->fill).op), "a scatter is filled with a literal");
+  require(step.ordered->unit > 0 && step.ordered->vector > 0, "a scatter's destinations have no elements");
   require(contains(step.reads, step.ordered->keys) && contains(step.reads, step.ordered->elements), "a scatter does not read its order");
   require(is_integral(program.buffer(step.ordered->keys).dtype) && program.buffer(step.ordered->elements).dtype == DType::I64,
           "a scatter is ordered by integers");
