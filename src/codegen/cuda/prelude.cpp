@@ -72,6 +72,9 @@ const std::string_view kOrder =
 const std::string_view kAttentionGradientText =
 #include "codegen/cuda/prelude/attention_gradient.inc"
 ;
+const std::string_view kHopperAttentionGradient =
+#include "codegen/cuda/prelude/hopper_attention_gradient.inc"
+;
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/hopper_attention.inc"
 #include "codegen/cuda/prelude/short_attention.inc"
@@ -99,6 +102,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
   if (preludes.attention_gradient) text += kAttentionGradientText;
+  if (preludes.hopper_attention_gradient) text += kHopperAttentionGradient;
   if (preludes.split_attention) text += kSplitAttention;
   if (preludes.order) text += kOrder;
   if (preludes.scans) text += kScans;

@@ -21,8 +21,9 @@ struct Preludes {
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
   bool scans = false;
-  bool split_attention = false;     // of few queries; with attention
-  bool attention_gradient = false;  // with attention
+  bool split_attention = false;            // of few queries; with attention
+  bool attention_gradient = false;         // with attention
+  bool hopper_attention_gradient = false;  // with hopper_attention and attention_gradient
   void add(const Preludes& other) {
     special |= other.special;
     products |= other.products;
@@ -35,6 +36,7 @@ struct Preludes {
     scans |= other.scans;
     split_attention |= other.split_attention;
     attention_gradient |= other.attention_gradient;
+    hopper_attention_gradient |= other.hopper_attention_gradient;
   }
   auto operator<=>(const Preludes&) const = default;
 };

@@ -119,7 +119,7 @@ class FunctionPrinter {
     std::string type, name, value;
   };
   void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
-  void print_gpu_attention_gradient(const program::LibraryCall& call);
+  void print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);
   // Of an assertion build: declares `checks`, with the suffix, what the kernel's messages name.

@@ -1,4 +1,6 @@
 // Launches of the two kernels of attention's gradient (codegen/cuda/prelude/attention_gradient.inc).
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"
@@ -10,10 +12,23 @@
 
 namespace toroid::codegen {
 
-void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& call) {
+// The emulation has no Hopper: its text is the other kernels'.
+void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice) {
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.inputs[3], &grad = call.inputs[4];
-  const program::Operand &of_q = call.outputs[0], &of_k = call.outputs[1], &of_v = call.outputs[2], &statistics = call.outputs[3];
+  const program::Operand& statistics = call.outputs.back();
+  const auto result = [&](size_t i) {
+    if (call.outputs.size() > 2) return call.outputs[i];
+    program::Operand one = call.outputs[0];  // [B, L, 3, H, E]
+    const std::vector<sym::Expr> sizes = one.sizes, strides = one.strides;
+    one.sizes = {sizes[0], sizes[3], sizes[1], sizes[4]};
+    one.strides = {strides[0], strides[3], strides[1], strides[4]};
+    one.offset = one.offset + static_cast<int64_t>(i) * strides[2];
+    return one;
+  };
+  const program::Operand of_q = result(0), of_k = result(1), of_v = result(2);
   const schedule::AttentionGradientKernel kernel = schedule::attention_gradient_kernel(q.sizes.back());
+  const schedule::HopperGradientKernel hopper;
+  const bool on_hopper = choice == schedule::kHopperAttention && shared_.target != Target::EmulatedCuda;
   const bool causal = !call.integers[0].is_const(0);
   const std::string_view type = storage_type(buffer(q.buffer).dtype);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
@@ -27,7 +42,9 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
     std::string_view name;
     const program::Operand* operand;
   };
-  const auto start = [&](std::string_view of, const std::vector<Parameter>& read, const std::vector<Parameter>& written, sym::Expr rows) {
+  // `tiles`: what TMA brings on Hopper.
+  const auto start = [&](std::string_view of, const std::vector<Parameter>& tiles, const std::vector<Parameter>& read,
+                         const std::vector<Parameter>& written, sym::Expr rows) {
     KernelSource source;
     source.name = shared_.kernels.fresh_name(fmt::format("attention_gradient_of_{}_kernel{}", of, shared_.suffix));
     std::string parameters, names;
@@ -41,25 +58,43 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
       passed.push_back(fmt::format("(void*)&operands[{}]", pointers.size()));
       pointers.push_back(fmt::format("(void*)({})", pointer({each.operand->buffer, each.operand->offset})));
     };
-    for (const Parameter& each : read) add(each, true);
+    std::vector<schedule::TensorMap> maps;
+    for (const Parameter& each : tiles) {
+      if (!on_hopper) continue;
+      parameters += fmt::format("TENSOR_MAP {}_map, ", each.name);
+      names += fmt::format("{}_map, ", each.name);
+      types.emplace_back("TensorMap");
+      const program::Operand& its = *each.operand;
+      maps.push_back(schedule::attention_map(its.buffer, its.offset, its.sizes, its.strides, schedule::kHopperGradientWidth));
+    }
+    for (const Parameter& each : read) {
+      const bool is_brought = std::any_of(tiles.begin(), tiles.end(), [&](const Parameter& tile) { return tile.operand == each.operand; });
+      if (!on_hopper || !is_brought) add(each, true);
+    }
     for (const Parameter& each : written) add(each, false);
-    source.text = fmt::format(
-        "KERNEL __launch_bounds__({}, {}) {}({}ATTENTION_GRADIENT_SHAPE shape, const float scale) {{\n"
-        "  attention_gradient_of_{}<{}, {}, {}>({}shape, scale);\n}}\n",
-        kernel.kThreads, kernel.width > 64 ? 1 : 2, source.name, parameters, of, kernel.width, kernel.tile, causal, names);
+    const std::string head = fmt::format("{}({}ATTENTION_GRADIENT_SHAPE shape, const float scale) {{\n", source.name, parameters);
+    source.text = on_hopper
+                      ? fmt::format("KERNEL __launch_bounds__({}, 2) {}  gradient_of_{}_on_hopper<{}, {}, {}>({}shape, scale);\n}}\n",
+                                    hopper.threads(), head, of, hopper.kGroups, hopper.kStages, causal, names)
+                      : fmt::format("KERNEL __launch_bounds__({}, {}) {}  attention_gradient_of_{}<{}, {}, {}>({}shape, scale);\n}}\n",
+                                    kernel.kThreads, kernel.width > 64 ? 1 : 2, head, of, kernel.width, kernel.tile, causal, names);
     const std::string& name = add_kernel(source);
-    shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.attention = true, .attention_gradient = true});
+    shared_.kernel_preludes.try_emplace(
+        name, cuda::Preludes{
+                  .attention = true, .hopper_attention = on_hopper, .attention_gradient = true, .hopper_attention_gradient = on_hopper});
     types.insert(types.end(), {"AttentionGradientShape", "float"});
     passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
     auto launch = body_.block("{");
     body_.write(fmt::format("void* const operands[] = {{{}}};", joined(pointers, "")));
-    const sym::Expr blocks = sym::ceil_div(rows, kernel.kRows) * q.sizes[0] * q.sizes[1];
-    write_gpu_launch({name, types, std::move(passed), {}, blocks, kernel.kThreads, static_cast<int>(kernel.shared_bytes()), 1, true});
+    const int of_block = on_hopper ? hopper.rows() : kernel.kRows;
+    const sym::Expr blocks = sym::ceil_div(rows, of_block) * q.sizes[0] * q.sizes[1];
+    write_gpu_launch({name, types, std::move(passed), maps, blocks, on_hopper ? hopper.threads() : kernel.kThreads,
+                      static_cast<int>(on_hopper ? hopper.shared_bytes() : kernel.shared_bytes()), 0, true});
   };
-  start("queries", {{"q", &q}, {"k", &k}, {"v", &v}, {"out", &out}, {"grad", &grad}}, {{"dq", &of_q}, {"statistics", &statistics}},
-        q.sizes[2]);
-  start("keys", {{"q", &q}, {"k", &k}, {"v", &v}, {"grad", &grad}, {"statistics", &statistics}}, {{"dk", &of_k}, {"dv", &of_v}},
-        k.sizes[2]);
+  start("queries", {{"k", &k}, {"v", &v}}, {{"q", &q}, {"k", &k}, {"v", &v}, {"out", &out}, {"grad", &grad}},
+        {{"dq", &of_q}, {"statistics", &statistics}}, q.sizes[2]);
+  start("keys", {{"q", &q}, {"grad", &grad}}, {{"q", &q}, {"k", &k}, {"v", &v}, {"grad", &grad}, {"statistics", &statistics}},
+        {{"dk", &of_k}, {"dv", &of_v}}, k.sizes[2]);
 }
 
 }  // namespace toroid::codegen

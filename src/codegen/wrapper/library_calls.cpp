@@ -119,7 +119,9 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
     if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
   }
-  if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, schedule::kFlashAttention)) return print_gpu_attention_gradient(call);
+  for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention}) {
+    if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, choice)) return print_gpu_attention_gradient(call, choice);
+  }
   if (const size_t mark = call.kernel.find('#'); mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");

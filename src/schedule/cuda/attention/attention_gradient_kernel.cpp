@@ -14,6 +14,11 @@ int64_t AttentionGradientKernel::shared_bytes() const {
   return 2 * kRows * row + 2 * (2 * tile * row + tile * kStatisticsBytes);
 }
 
+int64_t HopperGradientKernel::shared_bytes() const {
+  constexpr int64_t kAlignment = 1024, kTile = kHopperGradientWidth * 64 * 2, kStatistics = 1024, kStoredRow = 144, kBarriers = 256;
+  return kAlignment + kStages * (2 * kTile + kStatistics) + rows() * kStoredRow + kBarriers;
+}
+
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v) {
   const sym::Expr width = q.sizes.back();
   return is_reduced_float(q.dtype) && q.sizes.size() == 4 && width.is_const() && v.sizes.back() == width && width.value() > 0 &&

@@ -19,4 +19,15 @@ struct AttentionGradientKernel {
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v);
 AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 
+// The kernels on Hopper (codegen/cuda/prelude/hopper_attention_gradient.inc), of rows of 64 elements that TMA can read: warpgroups that have
+// 64 rows each, and one that brings tiles of the others. Two blocks of one group run at once.
+struct HopperGradientKernel {
+  static constexpr int kGroups = 1, kStages = 4;
+
+  int rows() const { return 64 * kGroups; }
+  int threads() const { return 128 * (kGroups + 1); }
+  int64_t shared_bytes() const;
+};
+inline constexpr int64_t kHopperGradientWidth = 64;
+
 }  // namespace toroid::schedule

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/attention/merge_gradient.h"
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
 
 namespace toroid::schedule {
 namespace {
@@ -68,6 +69,18 @@ bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool 
   return in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned);
 }
 
+bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  const std::vector<loop::Operand>& in = step.call.operands;
+  const bool has_rows = in[0].sizes.back().is_const(kHopperGradientWidth) && sym::known_lt(0, in[1].sizes[2]) &&
+                        std::all_of(in.begin(), in.end(), [&](const loop::Operand& each) {
+                          return is_in_pieces(program, each.buffer, each.sizes, each.strides, each.offset, inputs_are_aligned);
+                        });
+  return has_rows && std::all_of(step.outputs.begin(), step.outputs.end() - 1, [&](BufferId id) {  // but for the statistics
+           const loop::Buffer& buffer = program.buffer(id);
+           return is_in_pieces(program, id, buffer.sizes, buffer.strides, 0, inputs_are_aligned);
+         });
+}
+
 // Queries of the heads that share keys.
 sym::Expr rows_of_keys(std::span<const sym::Expr> q, std::span<const sym::Expr> k) {
   const auto sizes = in_four_dims(q, 1), own = in_four_dims(k, 1);
@@ -104,7 +117,7 @@ bool has_attention_kernel(const Graph& graph, const Node& node) {
 
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
   if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kAttentionGradient)
-    return kFlashAttention;
+    return hopper && is_gradient_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
   if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";
