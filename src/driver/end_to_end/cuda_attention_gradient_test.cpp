@@ -26,6 +26,21 @@ graph(heads: bf16[2, 150, 3, 2, 64], g: bf16[2, 150, 2, 64]) {
   a: bf16[2, 2, 150, 64], b: bf16[2, 2, 150, 64], c: bf16[2, 2, 150, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(d, q, k, v, y, l, 0, true)
   return a, b, c
 })"},
+    {"stacked_as_their_rows_lie", R"(
+graph(heads: bf16[2, 90, 3, 2, 64], g: bf16[2, 90, 2, 64]) {
+  t: bf16[3, 2, 2, 90, 64] = aten::permute(heads, [2, 0, 3, 1, 4])
+  q: bf16[2, 2, 90, 64] = aten::select.int(t, 0, 0)
+  k: bf16[2, 2, 90, 64] = aten::select.int(t, 0, 1)
+  v: bf16[2, 2, 90, 64] = aten::select.int(t, 0, 2)
+  d: bf16[2, 2, 90, 64] = aten::permute(g, [0, 2, 1, 3])
+  y: bf16[2, 2, 90, 64], l: f32[2, 2, 90] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true)
+  a: bf16[2, 2, 90, 64], b: bf16[2, 2, 90, 64], c: bf16[2, 2, 90, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(d, q, k, v, y, l, 0, true)
+  m: bf16[2, 90, 2, 64] = aten::transpose.int(a, 1, 2)
+  n: bf16[2, 90, 2, 64] = aten::transpose.int(b, 1, 2)
+  o: bf16[2, 90, 2, 64] = aten::transpose.int(c, 1, 2)
+  s: bf16[2, 90, 3, 2, 64] = aten::stack([m, n, o], 2)
+  return s
+})"},
     {"of_wide_and_of_ragged_rows", R"(
 graph(q: f16[1, 1, 40, 128], k: f16[1, 1, 90, 128], v: f16[1, 1, 90, 128], g: f16[1, 1, 40, 128],
       q2: bf16[1, 2, 33, 40], k2: bf16[1, 2, 17, 40], v2: bf16[1, 2, 17, 40], g2: bf16[1, 2, 33, 40]) {

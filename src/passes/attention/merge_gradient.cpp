@@ -18,6 +18,7 @@ struct GradientParts {
   ValueId of_q, of_k, of_v;    // what is computed
   bool causal;
   double scale;
+  std::optional<ValueId> stacked;  // all of the three, and nothing else is made of them
 };
 
 class GradientMatcher {
@@ -48,6 +49,7 @@ class GradientMatcher {
                of_v = narrowed_product(*of_weights_across, parts.grad);
     if (!of_q || !of_k || !of_v) return std::nullopt;
     parts.of_q = *of_q, parts.of_k = *of_k, parts.of_v = *of_v;
+    parts.stacked = stacked(parts);
     return parts;
   }
 
@@ -142,6 +144,26 @@ class GradientMatcher {
     return a && b ? std::optional(std::pair(*a, *b)) : std::nullopt;
   }
 
+  // [B, H, L, E] as [B, L, 1, H, E], and then the three along that dim.
+  std::optional<ValueId> stacked(const GradientParts& parts) const {
+    std::vector<ValueId> unsqueezed;
+    std::optional<NodeId> cat;
+    for (ValueId id : {parts.of_q, parts.of_k, parts.of_v}) {
+      const std::vector<sym::Expr>& sizes = graph_.type(id).sizes;
+      const auto permuted = uses_.only_user(id);
+      const auto* permute = permuted ? std::get_if<Permute>(&graph_.node(*permuted).op) : nullptr;
+      if (permute == nullptr || permute->dims != std::vector<int>{0, 2, 1, 3}) return std::nullopt;
+      const auto reshaped = uses_.only_user(graph_.node(*permuted).outputs[0]);
+      if (!reshaped || !std::holds_alternative<Reshape>(graph_.node(*reshaped).op)) return std::nullopt;
+      unsqueezed.push_back(graph_.node(*reshaped).outputs[0]);
+      if (graph_.type(unsqueezed.back()).sizes != std::vector<sym::Expr>{sizes[0], sizes[2], 1, sizes[1], sizes[3]}) return std::nullopt;
+      cat = uses_.only_user(unsqueezed.back());
+    }
+    const auto* along = cat ? std::get_if<Cat>(&graph_.node(*cat).op) : nullptr;
+    if (along == nullptr || along->dim != 2 || graph_.node(*cat).inputs != unsqueezed) return std::nullopt;
+    return graph_.node(*cat).outputs[0];
+  }
+
   template <class Is>
   std::optional<ValueId> user(ValueId value, const Is& is) const {
     for (NodeId id : uses_.of(value)) {
@@ -207,9 +229,15 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
       TensorType statistics = type(parts.q);
       statistics.dtype = DType::F32;
       statistics.sizes.back() = 3;
+      const std::vector<TensorType> types = parts.stacked
+                                                ? std::vector<TensorType>{type(*parts.stacked), statistics}
+                                                : std::vector<TensorType>{type(parts.q), type(parts.k), type(parts.v), statistics};
       const std::vector<Tensor> results =
-          builder.library(std::string(kAttentionGradient), std::move(operands), {type(parts.q), type(parts.k), type(parts.v), statistics},
-                          {parts.causal, parts.scale});
+          builder.library(std::string(kAttentionGradient), std::move(operands), types, {parts.causal, parts.scale});
+      if (parts.stacked) {
+        made.emplace_back(*parts.stacked, results[0].id());
+        continue;
+      }
       made.insert(made.end(), {{parts.of_q, results[0].id()}, {parts.of_k, results[1].id()}, {parts.of_v, results[2].id()}});
     }
     const auto replaced = std::find_if(made.begin(), made.end(), [&](const auto& each) { return each.first == graph.node(id).outputs[0]; });

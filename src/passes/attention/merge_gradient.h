@@ -6,7 +6,10 @@
 //   dq, dk, dv, statistics = attention.gradient(q, k, v, out, grad) (causal, scale)
 //
 // of 16-bit floats [B, H, L, E], without a mask. `statistics`, F32 [B, H, L, 3], is the kernel's own. The logarithms of the forward pass's
-// sums, which the formula reads, must be those of the same scores; nobody reads them then.
+// sums, which the formula reads, must be those of the same scores; nobody reads them then. Where all that is done with the three is to
+// stack them beside each other, [B, L, 3, H, E], as what they are the gradient of lay, they are one result:
+//
+//   stacked, statistics = attention.gradient(q, k, v, out, grad) (causal, scale)
 #pragma once
 
 #include <functional>
