@@ -105,8 +105,9 @@ struct GpuLoops {
   // Vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map, unless 0: so many
   // a thread takes along the axis before the last, for what does not change along it.
   int items = 0;
-  int pixels = 1;  // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
-  int lanes = 1;   // with pixels: threads beside each other along the last axis
+  bool shared = false;  // the stash, of a load, is in shared memory and as wide as in memory
+  int pixels = 1;       // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
+  int lanes = 1;        // with pixels: threads beside each other along the last axis
   bool operator==(const GpuLoops&) const = default;
 };
 
@@ -195,7 +196,7 @@ struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each r
     // Where elements are combined: of each chunk of them what it has of its first and of its last destination, as far as other chunks have
     // elements of that too; a second kernel puts these together.
     std::optional<BufferId> parts = {};
-    int64_t unit = 1, bias = 0;  // a destination is (key + bias) * unit, and what the axes that it tells add
+    int64_t unit = 1, bias = 0;       // a destination is (key + bias) * unit, and what the axes that it tells add
     std::optional<ExprId> fill = {};  // what the whole base is: it has no memory then, and `base` is `out`
     bool rounds_once = false;         // sums are rounded to the result's dtype at their end, not with each element
     int vector = 1;                   // with parts: neighbours along the last axis that the destination tells, which a thread takes at once

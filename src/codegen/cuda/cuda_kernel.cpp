@@ -34,7 +34,8 @@ class CudaPrinter : public ThreadPrinter {
 
   CudaKernel run(const schedule::Kernel& kernel) {
     nest(kernel);
-    finish(kernel.provenance, fmt::format("__launch_bounds__({})", schedule::cuda_grid_of(program_, kernel).threads));
+    finish(kernel.provenance,
+           fmt::format("__launch_bounds__({}{})", schedule::cuda_grid_of(program_, kernel).threads, gpu_.shared ? ", 2" : ""));
     return {.source = std::move(source_), .waits = waits_, .preludes = {.special = body_.is_special}};
   }
   ThreadText run_thread(const schedule::Kernel& kernel) {
@@ -87,7 +88,12 @@ class CudaPrinter : public ThreadPrinter {
     body_.line(fmt::format("const bool is_row = own_row < {0};", index(rows)));
     body_.line(fmt::format("const Index row = is_row ? own_row : {} - {};", print_factor(exprs_, names_, rows), columns));
     decode(kernel.outer, "row");
-    for (size_t i = 0; i < kernel.stashes.size(); ++i)
+    if (gpu_.shared) {
+      const auto& load = std::get<loop::Load>(exprs_.node(schedule::kept_values(kernel)[0]).op);
+      stash_type_ = fmt::format("Pack<{}, {}>", storage_type(program_.buffer(load.buffer).dtype), gpu_.vector);
+      body_.line(fmt::format("{0}* const stash0 = ({0}*)memory_of_stash() + threadIdx.x;", stash_type_));
+    }
+    for (size_t i = 0; i < kernel.stashes.size() && !gpu_.shared; ++i)
       body_.line(fmt::format("{} stash{}[{}];", register_type(kernel.stashes[i]), i, gpu_.items * gpu_.vector));
     for (const Stage& stage : kernel.stages) stage.inner ? row_stage(stage, row) : once_stage(stage);
   }
@@ -423,7 +429,7 @@ class CudaPrinter : public ThreadPrinter {
     } else {
       const std::string length = index(row);
       // For some loads at once.
-      if (of_thread() >= 4) {
+      if (of_thread() >= 4 || (!gpu_.columns && gpu_.vector > 1)) {
         body_.line("UNROLLED_BY_4");
       } else if (gpu_.columns && stage.statements.size() == 1) {
         body_.line("UNROLLED_BY_16");
@@ -461,6 +467,25 @@ class CudaPrinter : public ThreadPrinter {
       const std::string pack = body_.fresh("pack"), at = index(load.index[0]);
       body_.line(fmt::format("const auto {} = load_pack<{}>({} + {});", pack, gpu_.vector, body_.memory(load.buffer), at));
       loads.emplace_back(id, pack);
+    }
+    std::string kept;  // the pack that goes to shared memory, or comes from there
+    if (gpu_.shared) {
+      const std::string at = fmt::format("stash0[item * {}]", gpu_.threads);
+      if (std::any_of(stage.statements.begin(), stage.statements.end(), [](const auto& s) { return std::holds_alternative<Keep>(s); })) {
+        kept = std::find_if(loads.begin(), loads.end(), [&](const auto& each) {
+                 return each.first == schedule::kept_values(*kernel_)[0];
+               })->second;
+        body_.line(fmt::format("{} = {};", at, kept));
+      } else {
+        for (ExprId id : loop::reachable(exprs_, values_of(stage))) {
+          if (!std::holds_alternative<loop::Stashed>(exprs_.node(id).op)) continue;
+          if (kept.empty()) {
+            kept = body_.fresh("kept");
+            body_.line(fmt::format("const {} {} = {};", stash_type_, kept, at));
+          }
+          loads.emplace_back(id, kept);
+        }
+      }
     }
     Packs packs;
     for (const Statement& statement : stage.statements) {
@@ -507,6 +532,7 @@ class CudaPrinter : public ThreadPrinter {
           body_.line(fmt::format("{}store({} + {}, {});", guard(), body_.memory(s.buffer), at, value));
         },
         [&](const Keep& s) {
+          if (gpu_.shared) return;
           const std::string value = body_.value(s.value);
           body_.line(fmt::format("stash{}[{}] = {};", static_cast<uint32_t>(s.stash), body_.stash_index, value));
         });
@@ -607,7 +633,7 @@ class CudaPrinter : public ThreadPrinter {
 
   schedule::GpuLoops gpu_;
   const schedule::Kernel* kernel_ = nullptr;  // of a nest
-  std::string pack_element_;
+  std::string pack_element_, stash_type_;
   std::vector<std::pair<ExprId, std::string>> tiles_;  // of loads, in shared memory
   bool waits_ = false;
 };

@@ -169,6 +169,14 @@ graph(x: f32[5, 200], i: i64[3, 70]) {
   l: f32[5, 200] = aten::logcumsumexp(x, 1)
   return s, p, m, at, n, to, l
 })"},
+    {"rows_in_shared_memory", R"(
+graph(x: bf16[2, 20480], g: f32[2, 20480]) {
+  y: f32[2, 20480] = aten::_softmax(x, 1, True)
+  p: f32[2, 20480] = aten::mul.Tensor(y, g)
+  s: f32[2] = aten::sum.dim_IntList(p, [1])
+  l: bf16[2, 20480] = aten::_log_softmax(x, 1, False)
+  return s, l
+})"},
     {"gathers_and_scatters", R"(
 graph(a: f32[3, 64], i0: i64[20], v: f32[20, 64], i1: i64[3, 30], w: f32[3, 30], d: f32[3], d0: f32[20]) {
   g: f32[20, 64] = aten::index_select(a, 0, i0)

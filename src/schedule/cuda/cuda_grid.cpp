@@ -17,6 +17,7 @@ namespace {
 constexpr int kScanThreads = 64;  // a row each: few a block, so that few rows fill many multiprocessors
 constexpr int64_t kManyThreads = 4096;
 constexpr int kMostOwners = 8192;
+constexpr int kStashedBytes = 16;  // of a thread's vector in shared memory
 
 // Does the position alone tell the axis? The rest must lie inside of one step of the axis, or in whole rounds of it.
 bool is_told_by(const loop::LoopProgram& program, sym::Expr position, sym::Expr axis) {
@@ -136,7 +137,9 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           return {sym::ceil_div(threads, gpu.threads), gpu.threads};
         }
         if (gpu.pixels > 1) return {sym::ceil_div(sym::floor_div(rows, gpu.vector * gpu.pixels), gpu.threads), gpu.threads};
-        return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads};
+        const int shared_bytes = gpu.shared ? gpu.items * gpu.threads * kStashedBytes : 0;
+        return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads,
+                shared_bytes};
       },
       [](const ScanKernel& kernel) -> CudaGrid {
         const ScanThreads scan = scan_threads(kernel);

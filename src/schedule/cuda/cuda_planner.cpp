@@ -38,8 +38,9 @@ constexpr int kMostColumnRegisters = 32, kVectorThreads = 512;  // of a thread's
 constexpr int kAccessBytes = 16, kMostVector = 8;
 constexpr int64_t kEnoughThreads = 1 << 16;  // fewer do not fill the device: each has fewer elements then
 constexpr int kMostRepeats = 8;
-constexpr int64_t kEnoughForRepeats = 1 << 18;    // of threads that then take several elements
-constexpr int64_t kManyColumns = 1 << 17;         // of columns, which wait for each of their elements: more need not share one
+constexpr int64_t kEnoughForRepeats = 1 << 18;  // of threads that then take several elements
+constexpr int64_t kManyColumns = 1 << 17;       // of columns, which wait for each of their elements: more need not share one
+constexpr int64_t kManyRows = 1024;
 constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
 
@@ -354,16 +355,50 @@ class CudaPlanner final : public Planner {
       while (gpu.row_threads < kMostThreads && share() > kLongShare) gpu.row_threads *= 2;
       gpu.threads = std::max(kRowThreads, gpu.row_threads);
     }
+    compute_cheap_again(program.exprs, kernel);
+    if (!gpu.columns && keeps_in_shared_memory(program, kernel, gpu, length)) {
+      kernel.gpu = gpu;
+      return;
+    }
     const int64_t of_row = gpu.row_threads * (gpu.columns ? 1 : gpu.vector);
     const int64_t items = row.is_const() ? (length + of_row - 1) / of_row : 0;
     const int64_t elements = items * gpu.vector;
     if (items > 0 && elements * std::max(registers_of(kernel), 1) <= kMostRegisters) {
       keep_loads(program.exprs, kernel, static_cast<size_t>(kMostRegisters / elements));
       gpu.items = kernel.stashes.empty() ? 0 : static_cast<int>(items);
+      // Of rows that keep nothing, several at once hide where each waits.
+      const bool has_many_rows = sym::evaluate_hint(product_of_extents(kernel.outer)) >= kManyRows;
+      if (kernel.stashes.empty() && !gpu.columns && has_many_rows && gpu.row_threads > kThreads) gpu.row_threads = gpu.threads = kThreads;
     } else {
       compute_again(program.exprs, kernel);
     }
     kernel.gpu = gpu;
+  }
+
+  // Of a row whose one stash, of 16-bit floats, would leave room for one block a multiprocessor, which then waits for memory alone: in
+  // shared memory two have room.
+  bool keeps_in_shared_memory(loop::LoopProgram& program, Kernel& kernel, GpuLoops& gpu, int64_t length) const {
+    constexpr int kThreadsOfRow = 512;
+    constexpr int64_t kMostShared = 104 << 10, kLeastRow = 16384;
+    if (gpu.row_threads < kMostThreads || length < kLeastRow) return false;
+    Kernel other = kernel;  // which computes again what is made of the load
+    compute_again(program.exprs, other);
+    keep_loads(program.exprs, other, 2);
+    if (other.stashes.size() != 1) return false;
+    const auto* load = std::get_if<loop::Load>(&program.exprs.node(kept_values(other)[0]).op);
+    if (load == nullptr || !product_of_extents(kernel.inner).is_const() || !aligned_) return false;
+    const int64_t bytes = size_bytes(program.buffer(load->buffer).dtype);
+    const auto linear = sym::linear_in(load->index[0], kernel.inner.back());
+    if (!is_reduced_float(program.buffer(load->buffer).dtype) || gpu.vector * bytes != kAccessBytes || kernel.inner.size() != 1)
+      return false;
+    if (!linear || !linear->coefficient.is_const(1) || !sym::known_divisible(linear->rest, gpu.vector)) return false;
+    const int64_t of_row = int64_t{kThreadsOfRow} * gpu.vector, items = (length + of_row - 1) / of_row;
+    if (items * of_row * bytes > kMostShared) return false;
+    gpu.threads = gpu.row_threads = kThreadsOfRow;
+    gpu.items = static_cast<int>(items);
+    gpu.shared = true;
+    kernel = std::move(other);
+    return true;
   }
 
   bool plan_window(const loop::LoopProgram& program, Kernel& kernel) const {

@@ -32,6 +32,14 @@ graph(x: bf16[16384, 4096], g: bf16[16384, 4096], m: f32[16384, 1]) {
   return w, b
 })",
      "threads 64 of 512 columns vector 8 items 0"},
+    // What two stages need is in shared memory: in registers it would leave room for one block.
+    {"a_row_of_many_words", R"(
+graph(x: bf16[4096, 50304]) {
+  y: f32[4096, 50304] = aten::_softmax(x, 1, True)
+  s: f32[4096] = aten::sum.dim_IntList(y, [1])
+  return s
+})",
+     "threads 512 of 512 vector 8 items 13 shared"},
     {"few_short_columns", R"(
 graph(x: bf16[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0], dtype=dtype.f32)

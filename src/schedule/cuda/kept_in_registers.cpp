@@ -1,7 +1,11 @@
 #include "schedule/cuda/kept_in_registers.h"
 
+#include <algorithm>
 #include <map>
+#include <unordered_set>
+#include <vector>
 
+#include "lower/cost.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "support/match.h"
@@ -10,20 +14,59 @@ namespace toroid::schedule {
 
 using loop::ExprTable;
 
-void compute_again(ExprTable& exprs, Kernel& kernel) {
-  if (kernel.stashes.empty()) return;
+namespace {
+
+// Without the stashes that are not `stays`.
+void compute_others_again(ExprTable& exprs, Kernel& kernel, const std::vector<bool>& stays) {
   const std::vector<ExprId> kept = kept_values(kernel);
+  std::vector<StashId> numbers(kept.size());
+  std::vector<DType> stashes;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    numbers[i] = StashId{static_cast<uint32_t>(stashes.size())};
+    if (stays[i]) stashes.push_back(kernel.stashes[i]);
+  }
   ExprTable::Memo memo;
   ExprTable::Leaf leaf = [&](ExprId id) -> std::optional<ExprId> {
     const auto* stashed = std::get_if<loop::Stashed>(&exprs.node(id).op);
     if (stashed == nullptr) return std::nullopt;
-    return exprs.rewrite(kept[static_cast<size_t>(stashed->id)], {}, leaf, memo);
+    const auto i = static_cast<size_t>(stashed->id);
+    if (!stays[i]) return exprs.rewrite(kept[i], {}, leaf, memo);
+    exprs.set_origin(exprs.node(id).origin);
+    return exprs.add(loop::Stashed{numbers[i]}, exprs.dtype(id));
   };
   for (Stage& stage : kernel.stages) {
-    std::erase_if(stage.statements, [](const Statement& s) { return std::holds_alternative<Keep>(s); });
-    for (Statement& statement : stage.statements) match(statement, [&](auto& s) { s.value = exprs.rewrite(s.value, {}, leaf, memo); });
+    std::erase_if(stage.statements, [&](const Statement& s) {
+      const auto* keep = std::get_if<Keep>(&s);
+      return keep != nullptr && !stays[static_cast<size_t>(keep->stash)];
+    });
+    for (Statement& statement : stage.statements) {
+      match(statement, [&](auto& s) { s.value = exprs.rewrite(s.value, {}, leaf, memo); });
+      if (auto* keep = std::get_if<Keep>(&statement)) keep->stash = numbers[static_cast<size_t>(keep->stash)];
+    }
   }
-  kernel.stashes.clear();
+  kernel.stashes = std::move(stashes);
+}
+
+}  // namespace
+
+void compute_again(ExprTable& exprs, Kernel& kernel) {
+  if (!kernel.stashes.empty()) compute_others_again(exprs, kernel, std::vector<bool>(kernel.stashes.size(), false));
+}
+
+void compute_cheap_again(ExprTable& exprs, Kernel& kernel) {
+  constexpr int kMostArithmetic = 8;
+  if (kernel.stashes.empty()) return;
+  std::vector<bool> stays;
+  for (ExprId value : kept_values(kernel)) {
+    const ExprCost cost = cost_of(exprs, value);
+    const std::unordered_set<ExprId> changing = varying(exprs, {value}, kernel.inner);
+    const bool is_read = std::any_of(changing.begin(), changing.end(), [&](ExprId id) {
+      const loop::ExprOp& op = exprs.node(id).op;
+      return std::holds_alternative<loop::Load>(op) || std::holds_alternative<loop::Stashed>(op);
+    });
+    stays.push_back(is_read || cost.transcendental > 0 || cost.arithmetic > kMostArithmetic);
+  }
+  compute_others_again(exprs, kernel, stays);
 }
 
 void keep_loads(ExprTable& exprs, Kernel& kernel, size_t room) {

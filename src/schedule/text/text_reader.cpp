@@ -126,6 +126,7 @@ class ScheduleReader : private loop::LoopTextReader {
     made.vector = number("how many elements");
     cursor_.expect_word("items");
     made.items = number("how many vectors");
+    made.shared = cursor_.accept_word("shared");
     if (cursor_.accept_word("pixels")) {
       made.pixels = number("how many pixels");
       cursor_.expect_word("lanes");

@@ -97,6 +97,7 @@ class KernelRules {
     require(is_power(gpu.vector) && gpu.vector <= 16, "vectors of {}", gpu.vector);
     require(gpu.items >= 0 && gpu.items <= kMostTurns, "{} vectors a thread", gpu.items);
     require(kernel_.stashes.empty() || gpu.items > 0, "a stash of rows that have any length");
+    require(!gpu.shared || (kernel_.stashes.size() == 1 && gpu.row_threads == gpu.threads && gpu.vector > 1), "no stash for shared memory");
     require(!kernel_.inner.empty() || gpu.row_threads == 1, "rows of one element with several threads");
     if (gpu.vector > 1) {
       const std::vector<sym::Expr>& axes = kernel_.inner.empty() || gpu.columns ? kernel_.outer : kernel_.inner;
@@ -337,7 +338,8 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
   const bool is_filled = step.ordered && step.ordered->fill;
   require(is_filled ? step.base == step.out : contains(step.reads, step.base), "a scatter does not read its base");
   if (!step.ordered) return;
-  require(!is_filled || std::holds_alternative<loop::Literal>(program.exprs.node(*step.ordered->fill).op), "a scatter is filled with a literal");
+  require(!is_filled || std::holds_alternative<loop::Literal>(program.exprs.node(*step.ordered->fill).op),
+          "a scatter is filled with a literal");
   require(step.ordered->unit > 0 && step.ordered->vector > 0, "a scatter's destinations have no elements");
   require(contains(step.reads, step.ordered->keys) && contains(step.reads, step.ordered->elements), "a scatter does not read its order");
   require(is_integral(program.buffer(step.ordered->keys).dtype) && program.buffer(step.ordered->elements).dtype == DType::I64,

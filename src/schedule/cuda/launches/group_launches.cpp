@@ -105,6 +105,7 @@ class Grouping {
     const auto* scatter = std::get_if<ScatterKernel>(&step);
     if (scatter != nullptr && scatter->ordered && scatter->ordered->parts) return std::nullopt;  // it is two kernels
     const CudaGrid grid = cuda_grid_of(program_, step);
+    if (grid.shared_bytes > 0) return std::nullopt;
     if (!grid.blocks.is_const() || grid.blocks.value() * grid.threads > kSmallThreads) return std::nullopt;
     if (kernel == nullptr) return kScatterThreads;
     return std::max(kScatterThreads, kernel->gpu->columns ? kernel->gpu->threads : kernel->gpu->row_threads);
