@@ -108,7 +108,14 @@ graph(x: bf16[1, 2048], u: bf16[512, 2048]) {
   n: bf16[1, 2048] = aten::softmax.int(x, 1)
   y: bf16[1, 2048] = aten::linear(n, w)
   z: bf16[1, 512] = aten::linear(y, u)
-  return z
+  return z, n
+})"},
+    // Each block makes the softmax.
+    {"product_with_a_prologue", R"(
+graph(x: bf16[1, 2048], w: bf16[2048, 2048]) {
+  n: bf16[1, 2048] = aten::softmax.int(x, 1)
+  y: bf16[1, 2048] = aten::linear(n, w)
+  return y
 })"},
     {"batched_matmul_of_free_rows", R"(
 sym s0 in [1, 4096]

@@ -28,8 +28,8 @@ class Update {
         [&](const schedule::ScatterKernel& s) { return follows(reads(s), writes(s)); },
         [&](const schedule::CallStep& s) {
           if (!s.gpu || !s.epilogue) return follows(step);
-          const bool reads =
-              std::any_of(s.call.operands.begin(), s.call.operands.end(), [&](const auto& each) { return is_old(each.buffer); });
+          const bool reads = (s.prologue && this->reads(*s.prologue)) || std::any_of(s.call.operands.begin(), s.call.operands.end(),
+                                                                                     [&](const auto& each) { return is_old(each.buffer); });
           return !(reads && writes(*s.epilogue)) && follows(reads, false) && allows_kernel(*s.epilogue);
         },
         [&](const schedule::ParallelKernels& s) {

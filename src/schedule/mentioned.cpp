@@ -52,6 +52,7 @@ Mentioned mentioned(const Step& step) {
       },
       [&](const ScatterKernel& s) { add(list, s); },
       [&](const CallStep& s) {
+        if (s.prologue) add(list, *s.prologue);
         if (s.epilogue) add(list, *s.epilogue);
       },
       [](const BindStep&) {},

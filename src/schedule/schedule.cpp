@@ -201,6 +201,10 @@ const std::vector<ProvenanceId>& provenance_of(const Step& step) {
 std::vector<BufferId> reads_of(const CallStep& step) {
   std::vector<BufferId> result;
   for (const loop::Operand& operand : step.call.operands) result.push_back(operand.buffer);
+  if (step.prologue) {
+    result.erase(result.begin());
+    append_new(result, step.prologue->reads);
+  }
   if (!step.epilogue) return result;
   for (BufferId id : step.epilogue->reads) {
     if (id != step.outputs[0]) result.push_back(id);

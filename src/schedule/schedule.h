@@ -219,6 +219,8 @@ struct CallStep {  // a library kernel or control flow
   std::string choice = {};  // which of the kernel's implementations computes it; empty: the kernel decides when it is called
   std::optional<Kernel> epilogue = std::nullopt;  // takes the result block by block; outputs[0] is then in memory only if it writes it
   std::optional<GpuTiles> gpu = {};               // a kernel of the program's own computes it; else the library does
+  // Makes operand 0 in each of that kernel's blocks; it is in memory nowhere (schedule/cuda/products/prologues.h).
+  std::optional<Kernel> prologue = std::nullopt;
 };
 
 // Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one result

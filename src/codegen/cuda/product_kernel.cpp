@@ -69,7 +69,14 @@ class ProductPrinter : public ThreadPrinter {
                                             b.inner_stride, b.outer_stride, a.offset,       b.offset};
     std::vector<sym::Expr> all = counts;
     all.insert(all.end(), strides.begin(), strides.end());
-    std::vector<BufferId> reads = {a.buffer, b.buffer};
+    std::vector<BufferId> reads = {b.buffer};
+    if (!step.prologue) {
+      reads.insert(reads.begin(), a.buffer);
+    } else {
+      for (BufferId id : step.prologue->reads) {
+        if (std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
+      }
+    }
     const bool has_scales = shape_.numbers == schedule::RightNumbers::Int4;
     if (has_scales) reads.push_back(shape_.scales);
     take(step, reads, all);
@@ -81,16 +88,24 @@ class ProductPrinter : public ThreadPrinter {
     body_.line(fmt::format("const FewRowsSizes {} = {{{}}};", sizes, list));
     const schedule::CudaGrid grid = schedule::few_rows_grid(shape_, tiles);
     const int units = tiles.columns / kSums;
-    const std::string sides = fmt::format("{}, {}, {}", place(a.buffer, a.offset), place(b.buffer, b.offset), sizes);
+    const std::string right = fmt::format("{}, {}", place(b.buffer, b.offset), sizes);
+    const auto sides = [&] { return fmt::format("{}, {}", place(a.buffer, a.offset), right); };
     if (shape_.factors == schedule::Factors::Floats32) {
       const std::string type =
           fmt::format("FloatRowsTiles<{}, {}, {}, {}, {}>", tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value());
-      sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides), step);
+      sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides()), step);
     } else {
       const std::string type = fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(a.buffer).dtype),
                                            tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
-      const std::string_view ahead = !overlap_.loads_ahead ? "" : overlap_.lets_next_start ? ", true, true" : ", true";
-      sums_to(fmt::format("multiply_few<{}{}>({}", type, ahead, sides), step);
+      const std::string_view ahead = overlap_.loads_ahead ? ", true" : "";
+      if (schedule::is_few_rows_by_ring(shape_, tiles)) {
+        const std::string left =
+            step.prologue ? made_left(*step.prologue)
+                          : fmt::format("LeftRows<{}>{{{}}}", storage_type(program_.buffer(a.buffer).dtype), place(a.buffer, a.offset));
+        sums_to(fmt::format("multiply_few_by_ring<{}, {}>({}, {}", type, overlap_.loads_ahead, left, right), step);
+      } else {
+        sums_to(fmt::format("multiply_few<{}{}>({}", type, ahead, sides()), step);
+      }
     }
     finish(step.provenance, fmt::format("__launch_bounds__({}, {})", grid.threads, schedule::few_rows_blocks_at_once(shape_, tiles)));
     return {.source = std::move(source_), .waits = true, .preludes = {.special = body_.is_special, .few_rows = true}};
@@ -132,6 +147,25 @@ class ProductPrinter : public ThreadPrinter {
   }
 
  private:
+  // Declares what makes the left side, and gives it.
+  std::string made_left(const schedule::Kernel& prologue) {
+    const ThreadText thread = print_nest_thread(program_, prologue, graph_);
+    body_.is_special = body_.is_special || thread.is_special;
+    body_.reports_errors = body_.reports_errors || thread.source.reports_errors;
+    const std::string part = body_.fresh("part"), left = body_.fresh("left"), made = body_.fresh("made"), &text = thread.source.text;
+    const size_t head = text.find('\n') + 1;
+    body_.line(fmt::format("const auto {} = []{}  // {}", part, text.substr(0, head - 1), comment_text(prologue.name)));
+    body_.lines(text.substr(head, text.size() - head - 2));
+    body_.line("};");
+    std::string arguments;
+    for (const KernelParameter& parameter : thread.source.parameters)
+      arguments += ", " + (parameter.is_output ? made : identifier(program_.buffer(parameter.buffer).name));
+    if (thread.source.reports_errors) arguments += ", failure, step";
+    body_.line(fmt::format("const auto {} = left_made([=]({}* {}) {{ {}({{0}}{}); }});", left,
+                           storage_type(program_.buffer(prologue.writes[0]).dtype), made, part, arguments));
+    return left;
+  }
+
   std::string chunk_of_columns(const schedule::CallStep& step) const {
     const std::string_view type = storage_type(program_.buffer(shape_.a.buffer).dtype);
     const int units = step.gpu->columns / kSums;

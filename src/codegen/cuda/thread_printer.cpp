@@ -42,8 +42,8 @@ std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& it) {
 
 std::vector<std::string> overlap_text(const schedule::Overlap& overlap) {
   std::vector<std::string> lines;
-  if (overlap.starts_early) lines.emplace_back("wait_for_kernel_before();");
   if (overlap.lets_next_start) lines.emplace_back("let_next_kernel_start();");
+  if (overlap.starts_early && !overlap.loads_ahead) lines.emplace_back("wait_for_kernel_before();");
   return lines;
 }
 
@@ -88,9 +88,7 @@ std::string ThreadPrinter::parameters(bool may_change) const {
 std::string ThreadPrinter::body() {
   std::string lines = body_.take();
   std::string text;
-  if (!overlap_.loads_ahead) {
-    for (const std::string& line : overlap_text(overlap_)) text += fmt::format("  {}\n", line);
-  }
+  for (const std::string& line : overlap_text(overlap_)) text += fmt::format("  {}\n", line);
   if (!overlap_.starts_early || overlap_.loads_ahead) return text + lines;
   std::vector<std::string> arguments;
   for (const KernelParameter& parameter : source_.parameters) arguments.push_back(identifier(program_.buffer(parameter.buffer).name));

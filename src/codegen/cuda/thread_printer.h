@@ -23,7 +23,7 @@ CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKern
 CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name,
                          const schedule::Overlap& overlap);
 
-// The first statements of a kernel with neighbours: it waits for the one before it, and lets the next one start.
+// The first statements of a kernel with neighbours: it lets the next one start, and waits for the one before it, unless it loads ahead.
 std::vector<std::string> overlap_text(const schedule::Overlap& overlap);
 
 // The members of ConvolutionSizes, of which the last kStridesOfImage are not counts.

@@ -286,6 +286,26 @@ graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf1
   n: bf16[40, 72] = aten::mm(t, u)
   return z, a, s, o, l, n
 })"},
+    // Tiles of sixteen columns and of eight, the last ones in part; depths of some stages and a part of one, and of less than one.
+    {"products_through_a_ring", R"(
+graph(x: bf16[3, 1600], w: bf16[267, 1600], b: bf16[267], h: f16[12, 192], v: f16[2200, 192]) {
+  y: bf16[3, 267] = aten::linear(x, w, b)
+  z: bf16[3, 267] = aten::silu(y)
+  o: f16[12, 2200] = aten::linear(h, v)
+  return z, o
+})"},
+    // A block makes the rows of its left side: a norm of two products, and a softmax.
+    {"prologues_of_products", R"(
+graph(x: bf16[1, 576], r: bf16[1, 576], w: bf16[270, 576], v: bf16[264, 576], u: f16[1, 64], k: f16[2176, 64]) {
+  a: bf16[1, 576] = aten::add.Tensor(x, r)
+  n: bf16[1, 576] = aten::layer_norm(a, [576])
+  y: bf16[1, 270] = aten::linear(n, w)
+  z: bf16[1, 264] = aten::linear(n, v)
+  s: f16[1, 64] = aten::softmax.int(u, 1)
+  t: f16[1, 2176] = aten::linear(s, k)
+  f: f16[1, 2176] = aten::relu(t)
+  return y, z, f
+})"},
     // Bytes in pieces of 16, and a depth that ends within a chunk; four bits in groups of each kind.
     {"weights_of_eight_bits", R"(
 graph(x: bf16[3, 80], w: i8[41, 80], h: f16[11, 128], v: i8[24, 128], s: bf16[41], t: bf16[20, 80], c: bf16[24, 1], e: f32[41, 1]) {
@@ -468,6 +488,26 @@ TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {
   EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds: 7, where 0 to 3 are allowed");
   EXPECT_EQ(executable.run(std::vector{inputs[0], HostTensor::from_ints(DType::I64, {3}, std::vector<int64_t>{3, 0, 1})})[0].sizes(),
             (std::vector<int64_t>{3, 2}));
+}
+
+// The rows that a product's blocks make are of a table: each of them finds the index wrong.
+TEST(EmulatedCudaErrors, APrologueNamesAnIndexOutOfBounds) {
+  Executable executable = compiled(R"(
+graph(t: bf16[5, 64], i: i64[1], w: bf16[320, 64]) {
+  e: bf16[1, 64] = aten::embedding(t, i)
+  n: bf16[1, 64] = aten::layer_norm(e, [64])
+  y: bf16[1, 320] = aten::linear(n, w)
+  return y
+})",
+                                   codegen::Target::EmulatedCuda)
+                              .load();
+  const auto inputs = [](int64_t index) {
+    return std::vector{HostTensor(DType::BF16, {5, 64}), HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{index}),
+                       HostTensor(DType::BF16, {320, 64})};
+  };
+  const Error error = error_of([&] { executable.run(inputs(5)); });
+  EXPECT_EQ(error.message(), "an index read from a tensor is out of bounds: 5, where 0 to 4 are allowed");
+  EXPECT_EQ(executable.run(inputs(4))[0].sizes(), (std::vector<int64_t>{1, 320}));
 }
 
 TEST(EmulatedCudaErrors, AnIntegerDividedByZeroIsNamed) {

@@ -21,6 +21,7 @@
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/product_tiles.h"
+#include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/sliding_window.h"
 #include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
@@ -199,7 +200,10 @@ class CudaPlanner final : public Planner {
         call->gpu = choose_tiles(*attempt.shape, work);
       }
     }
-    if (fuse) group_launches(program, schedule.steps);
+    if (fuse) {
+      make_prologues(program, schedule.steps);
+      group_launches(program, schedule.steps);
+    }
     return {};
   }
 

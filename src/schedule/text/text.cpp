@@ -188,6 +188,7 @@ class StepsWriter : loop::BlockText {
       line(fmt::format("tiles {} by {} stages {} cluster {}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
                        tiles.ping_pong ? " pingpong" : "", few));
     }
+    if (call.prologue) kernel(*call.prologue, "prologue");
     if (call.epilogue) kernel(*call.epilogue, "epilogue");
     close();
   }

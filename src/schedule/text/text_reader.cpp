@@ -334,6 +334,7 @@ class ScheduleReader : private loop::LoopTextReader {
     made.call = call();
     if (cursor_.accept_word("choice")) made.choice = cursor_.string_literal();
     if (cursor_.accept_word("tiles")) made.gpu = gpu_tiles();
+    if (cursor_.accept_word("prologue")) made.prologue = kernel(0);
     if (cursor_.accept_word("epilogue")) made.epilogue = kernel(0);
     cursor_.expect("}");
     return made;

@@ -13,6 +13,7 @@
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
+#include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/sliding_window.h"
 #include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
@@ -285,6 +286,10 @@ void verify(const loop::LoopProgram& program, const CallStep& step, std::span<co
     verify(program, *step.epilogue, step.outputs[0]);
   }
   if (step.gpu) verify_tiles(program, step);  // which follow the epilogue
+  if (step.prologue) {
+    require(step.gpu && is_product_with_prologue(program, step), "a call that takes no prologue has one");
+    verify(program, *step.prologue, std::nullopt);
+  }
 }
 
 // Buffers that a value and positions load from.

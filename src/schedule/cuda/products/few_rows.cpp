@@ -24,6 +24,37 @@ bool has_kernel(const ProductShape& shape) {
   return rows.max / kUnit + 1 <= kMostChunks / chunks;
 }
 
+// Has the right side of 16-bit floats a way through a ring in shared memory? Its columns lie as they are copied, and the left side has a
+// place beside them. Narrow weights are as quick or quicker by registers.
+constexpr int kMostRingColumns = 16, kLeastRingStages = 3, kLeastRingTiles = 32;
+bool is_by_ring(const ProductShape& shape, const GpuTiles& tiles) {
+  const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= tiles.rows;
+  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft && shape.b.transposed;
+  return is_one && is_plain && tiles.rows <= kMostFewRows && tiles.columns <= kMostRingColumns &&
+         shape.depth.value() % few_rows_chunk(shape) == 0 && shape.columns.value() >= kLeastRingTiles * kUnit;
+}
+// As FewRowsRing in the prelude.
+int ring_bytes(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kStage = 16384, kBetween = 64, kPadding = 4, kBarriers = 256;
+  const int64_t left = shape.rows.value() * (2 * shape.depth.value() + kBetween);
+  const int64_t sums = 2 * tiles.depth_warps * shape.rows.value() * (tiles.columns + kPadding) * 4;
+  const int64_t all = kBarriers + tiles.stages * (kStage + tiles.columns * kBetween) + sums + left;
+  return static_cast<int>(std::min<int64_t>(all, INT32_MAX));
+}
+// Eight or sixteen columns, whichever leave fewer multiprocessors idle at the end. Seven stages: with fewer, two blocks of the next kernel
+// may come to one multiprocessor while another still has one of this kernel.
+std::optional<GpuTiles> ring_tiles(const ProductShape& shape) {
+  const int64_t rows = shape.rows.is_const() ? shape.rows.value() : kMostFewRows + 1;
+  GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kMostRingColumns, .stages = 7, .cluster = 1, .depth_warps = 8};
+  if (!is_by_ring(shape, tiles)) return std::nullopt;
+  const auto most_columns = [&](int64_t columns) {  // of a multiprocessor
+    return (shape.columns.value() + columns * kMultiprocessors - 1) / (columns * kMultiprocessors) * columns;
+  };
+  if (most_columns(kUnit) < most_columns(kMostRingColumns)) tiles.columns = kUnit;
+  while (tiles.stages > kLeastRingStages && ring_bytes(shape, tiles) > kMostSharedBytes) --tiles.stages;
+  return ring_bytes(shape, tiles) <= kMostSharedBytes ? std::optional(tiles) : std::nullopt;
+}
+
 // Chunks that a thread's registers hold, in words of both sides, besides its sums and what it has of the left side at work.
 int stages_of(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kRegisters = 83, kAllRegisters = 187, kMostStages = 4;  // beyond them some spill
@@ -48,13 +79,15 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool has_units = units == 1 || (units % 2 == 0 && units <= kMostUnits);
   const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
-  return has_kernel(shape) && has_rows && has_columns && has_warps && tiles.stages >= 1 && tiles.stages <= 8 && tiles.cluster == 1 &&
-         !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
+  const int most_stages = has_kernel(shape) && is_by_ring(shape, tiles) ? 12 : 8;
+  return has_kernel(shape) && has_rows && has_columns && has_warps && tiles.stages >= 1 && tiles.stages <= most_stages &&
+         tiles.cluster == 1 && !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
 }
 
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
   if (rows > kMostFewRows || !has_kernel(shape)) return std::nullopt;
+  if (const std::optional<GpuTiles> by_ring = ring_tiles(shape)) return by_ring;
   GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
   const bool is_float32 = shape.factors == Factors::Floats32;
   if (is_float32) tiles.rows = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 1))));
@@ -102,6 +135,8 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
   return result;
 }
 
+bool is_few_rows_by_ring(const ProductShape& shape, const GpuTiles& tiles) { return is_by_ring(shape, tiles); }
+
 int few_rows_chunk(const ProductShape& shape) {
   if (shape.numbers == RightNumbers::Int4) return shape.group % 128 == 0 ? 128 : shape.group % 64 == 0 ? 64 : 32;
   if (shape.factors != Factors::Floats16) return shape.factors == Factors::Int8 ? 128 : 16;
@@ -109,6 +144,7 @@ int few_rows_chunk(const ProductShape& shape) {
 }
 
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
+  if (is_by_ring(shape, tiles)) return 1;
   if (shape.factors == Factors::Floats32) {
     const int units = tiles.columns / kUnit, of_two_stages = units * tiles.rows + 8 * (units + tiles.rows);
     return std::max(1, (of_two_stages > kOfFloats ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
@@ -122,6 +158,11 @@ int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 4;
   constexpr int64_t kLeastWhole = 32;
+  if (is_few_rows_by_ring(shape, tiles)) {
+    const int64_t all = (shape.columns.value() + tiles.columns - 1) / tiles.columns;
+    const int64_t blocks = std::min<int64_t>(all, kMultiprocessors);
+    return {.blocks = blocks, .threads = 32 * (tiles.depth_warps + 1), .shared_bytes = ring_bytes(shape, tiles)};
+  }
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(shape, tiles);
   const int64_t chunk = few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;

@@ -20,6 +20,8 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape);
 std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape);
 // Is there a kernel for these tiles?
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
+// Comes the right side through a ring in shared memory (few_rows_ring.inc)? In tiles of at most sixteen columns, where they can.
+bool is_few_rows_by_ring(const ProductShape& shape, const GpuTiles& tiles);
 // Of the depth, what a warp takes at once.
 int few_rows_chunk(const ProductShape& shape);
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles);

@@ -42,6 +42,7 @@ void rename(Step& step) {
       [&](CallStep& call) {
         call.name = "step";
         call.gpu.reset();
+        if (call.prologue) rename_kernel(*call.prologue, rename_kernel);
         if (call.epilogue) rename_kernel(*call.epilogue, rename_kernel);
       },
       [](auto& other) { other.name = "step"; });

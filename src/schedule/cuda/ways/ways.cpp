@@ -10,6 +10,7 @@
 #include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/product_tiles.h"
+#include "schedule/cuda/products/prologues.h"
 #include "schedule/fusion/group.h"
 #include "schedule/work.h"
 
@@ -62,9 +63,10 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
   for (const TilesEstimate& each : estimated_tiles(shape, work)) {
     CallStep other = call;
     other.gpu = each.tiles;
+    if (call.prologue && !is_product_with_prologue(program, other)) continue;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
   }
-  if (!call.epilogue && shape.numbers == RightNumbers::OfLeft && !shape.is_for_few_rows) {
+  if (!call.epilogue && !call.prologue && shape.numbers == RightNumbers::OfLeft && !shape.is_for_few_rows) {
     CallStep other = call;
     other.gpu.reset();
     ways.add(std::string(kLibrary), seconds_of_library(shape), std::move(other));

@@ -99,6 +99,12 @@ graph(x: f32[64, 32000]) {
   y: f32[64, 32000] = aten::softmax.int(x, 1)
   return y
 })"},
+    {"product_with_a_prologue", R"(
+graph(x: bf16[1, 1024], w: bf16[1024, 1024], b: bf16[1024]) {
+  n: bf16[1, 1024] = aten::softmax.int(x, 1)
+  y: bf16[1, 1024] = aten::linear(n, w, b)
+  return y
+})"},
     {"attention", R"(
 graph(q: bf16[2, 4, 256, 64], k: bf16[2, 4, 256, 64], v: bf16[2, 4, 256, 64]) {
   y: bf16[2, 4, 256, 64] = aten::scaled_dot_product_attention(q, k, v)
