@@ -2,13 +2,16 @@
 """Checks and times toroid on a GPU in one go: conformance, then rows against PyTorch, eager and compiled, on the same device in the same run.
 
 usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
+                [--peers eager,inductor,max-autotune,jax,libraries]
 
---rows: names, or `further` for those of further_rows.py, which are else left out; `none`.
+--rows: names, or `further` for those of further_rows.py, which are else left out; `none`. --peers: eager and inductor (torch.compile in its
+default mode) unless told otherwise; the others are those of peers.py.
 
 TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them; their calls are CUDA graphs where they can
 be. Needs PyTorch with CUDA for the rows, whose programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before
-each call; its ratio is that of the best peer to toroid. torch.compile is in its default mode, and left out of a row (and with 0 of all)
-where it takes more than --inductor-seconds. Writes OUT_DIR/SUITE.json, OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
+each call; its ratio is that of the best peer to toroid. Inputs are uniform in [-1, 1). torch.compile is left out of a row (and with 0 of
+all) where it takes more than --inductor-seconds. The device's clocks and power are in a row's record. Writes OUT_DIR/SUITE.json,
+OUT_DIR/SUITE.txt and OUT_DIR/rows.json; prints a table last.
 """
 import argparse
 import json
@@ -21,6 +24,7 @@ import time
 
 import further_rows
 import models
+import peers
 import training
 
 
@@ -42,7 +46,7 @@ def rows(torch):
     """Name, a function that makes the module, one that makes its arguments on the device (as tools/bench_peers.py has them)."""
     functional = torch.nn.functional
     many = 64 << 20
-    make = lambda *sizes, **how: torch.randn(*sizes, device="cuda", dtype=how.get("dtype", torch.bfloat16))
+    make = lambda *sizes, **how: further_rows.uniform(torch, *sizes, **how)
     plain = lambda function: lambda: as_module(torch, function)
     yield "pointwise_gelu_chain", plain(lambda x, y: functional.gelu(x * y + 1.0) * torch.sigmoid(y)), lambda: (make(many), make(many))
     yield "softmax", plain(lambda x: torch.softmax(x, -1)), lambda: (make(16384, 4096),)
@@ -108,31 +112,31 @@ def within(seconds, function):
         signal.signal(signal.SIGALRM, before)
 
 
-def compiled(torch, row, function, arguments, seconds):
+def compiled(torch, row, function, arguments, seconds, peer="inductor"):
     """The function, which torch.compile made, after its first call; None where that takes too long or fails, which the row then says."""
     begin = time.time()
     try:
         torch._dynamo.reset()
         within(seconds, lambda: (function(*arguments), torch.cuda.synchronize()))
-        row["inductor_compile_s"] = time.time() - begin
+        row[f"{peer}_compile_s"] = time.time() - begin
         return function
     except TooLong:
-        row["inductor"] = f"more than {seconds:.0f} s"
+        row[peer] = f"more than {seconds:.0f} s"
     except Exception as error:
-        row["inductor"] = str(error).splitlines()[0][:100]
+        row[peer] = str(error).splitlines()[0][:100]
     return None
 
 
-def time_sides(options, row, peers, where, name, scratch):
-    """All sides, twice in turn, the lesser median of each. False where toroid fails, which the row then says."""
-    from triton.testing import do_bench
+def time_sides(options, row, sides, where, name, scratch):
+    """All sides, twice in turn, the lesser median of each; `sides` are timed functions. False where toroid fails, which the row then says."""
 
     report = os.path.join(scratch, f"{name}.json")
     bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", report]
     for turn in range(2):
-        for key, function in peers.items():
-            took = do_bench(function, warmup=25, rep=80, return_mode="median")
-            row[key] = min(took, row.get(key, took))
+        for key, time_ms in sides.items():
+            took = time_ms()
+            if took is not None:
+                row[key] = min(took, row.get(key, took))
         code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60)
         if code != 0:
             row["error"] = text.strip().splitlines()[0][:200]
@@ -144,8 +148,32 @@ def time_sides(options, row, peers, where, name, scratch):
         if turn == 0:
             row.update(compile_s=measured["compile_s"], kernels=measured["kernel_calls"], products=measured["library_calls"],
                        **{key: measured.get(key) for key in ("graph_nodes", "host_us", "one_by_one_ms", "one_by_one_host_us")})
-    row["ratio"] = min(row[key] for key in peers) / row["toroid_ms"]
+    row["ratio"] = min(row[key] for key in sides if key in row) / row["toroid_ms"]
+    row.update(peers.device_state())
     return True
+
+
+def timed(function):
+    """A function that times calls of this one, in ms, each from an emptied cache."""
+    from triton.testing import do_bench
+
+    return lambda: do_bench(function, warmup=25, rep=80, return_mode="median")
+
+
+def further_sides(options, row, name, arguments):
+    """JAX and the libraries; where JAX fails, the row says so."""
+    sides = {}
+    if "jax" in options.peers:
+        def by_jax():
+            try:
+                return peers.jax_ms(name, arguments)
+            except Exception as error:
+                row["jax"] = str(error).splitlines()[0][:100]
+                return None
+        sides["jax_ms"] = by_jax
+    if "libraries" in options.peers:
+        sides["libraries_ms"] = lambda: options.libraries.ms(name)
+    return sides
 
 
 def results_of(options, row, where, out):
@@ -181,11 +209,16 @@ def time_row(torch, options, name, make_module, make, scratch, floor_ms=None, co
         torch.export.save(torch.export.export(module, tuple(each.cpu() for each in arguments)), path("pt2"))
         module.cuda()
         expected = module(*arguments)
-        peers = {"eager_ms": lambda: module(*arguments)}
-        if options.inductor_seconds > 0:
-            function = compiled(torch, row, torch.compile(module), arguments, options.inductor_seconds)
-            peers.update({"inductor_ms": lambda: function(*arguments)} if function is not None else {})
-        if not time_sides(options, row, peers, where, name, scratch):
+        sides = {}
+        if "eager" in options.peers:
+            sides["eager_ms"] = timed(lambda: module(*arguments))
+        for peer, mode in (("inductor", "default"), ("max-autotune", "max-autotune-no-cudagraphs")):
+            if peer in options.peers and options.inductor_seconds > 0:
+                function = compiled(torch, row, torch.compile(module, mode=mode), arguments, options.inductor_seconds, peer)
+                if function is not None:
+                    sides[f"{peer}_ms"] = timed(lambda function=function: function(*arguments))
+        sides.update(further_sides(options, row, name, arguments))
+        if not time_sides(options, row, sides, where, name, scratch):
             return row
     got = results_of(options, row, where, path("out"))
     if got is not None:
@@ -213,11 +246,11 @@ def time_training(torch, options, name, make_module, make, scratch):
     step = training.peer_step(torch, module, arguments, compile=False)
     step()
     changes = [new.detach().float() - before.float() for new, before in zip(module.parameters(), old)]
-    peers = {"eager_ms": step}
+    sides = {"eager_ms": timed(step)}
     if options.inductor_seconds > 0:
         function = compiled(torch, row, training.peer_step(torch, module, arguments, compile=True), (), options.inductor_seconds)
-        peers.update({"inductor_ms": function} if function is not None else {})
-    if not time_sides(options, row, peers, [path("pt2"), *given], name, scratch):
+        sides.update({"inductor_ms": timed(function)} if function is not None else {})
+    if not time_sides(options, row, sides, [path("pt2"), *given], name, scratch):
         return row
     got = results_of(options, row, [path("state.pt2"), *given], path("out"))
     if got is not None:
@@ -230,13 +263,14 @@ def time_training(torch, options, name, make_module, make, scratch):
 def table(results):
     number = lambda row, key, form: format(row[key], form) if isinstance(row.get(key), (int, float)) else "-"
     of_floor = lambda row: format(row["toroid_ms"] / row["floor_ms"], ".2f") if "floor_ms" in row else "-"
-    lines = [f"{'row':<26}{'floor ms':>9}{'of it':>6}{'eager ms':>9}{'inductor':>9}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
+    lines = [f"{'row':<26}{'floor ms':>9}{'of it':>6}{'eager ms':>9}{'inductor':>9}{'autotune':>9}{'jax':>8}{'libs':>8}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
              f"{'inductor s':>11}{'warm s':>7}{'difference':>11}"]
     for row in results:
         if "ratio" not in row:
             lines.append(f"{row['row']:<26} {row.get('error')}")
             continue
-        lines.append(f"{row['row']:<26}{number(row, 'floor_ms', '.3f'):>9}{of_floor(row):>6}{row['eager_ms']:>9.3f}{number(row, 'inductor_ms', '.3f'):>9}{row['toroid_ms']:>9.3f}"
+        lines.append(f"{row['row']:<26}{number(row, 'floor_ms', '.3f'):>9}{of_floor(row):>6}{number(row, 'eager_ms', '.3f'):>9}{number(row, 'inductor_ms', '.3f'):>9}"
+                     f"{number(row, 'max-autotune_ms', '.3f'):>9}{number(row, 'jax_ms', '.3f'):>8}{number(row, 'libraries_ms', '.3f'):>8}{row['toroid_ms']:>9.3f}"
                      f"{row['ratio']:>7.2f}{number(row, 'one_by_one_ms', '.3f'):>8}{number(row, 'host_us', '.1f'):>8}"
                      f"{row['compile_s']:>10.1f}{number(row, 'inductor_compile_s', '.1f'):>11}{row['warm_s']:>7.1f}"
                      f"{row['difference']:>11.1e} {row.get('inductor', '')}")
@@ -256,7 +290,16 @@ def main():
     parser.add_argument("--jobs", default=str(os.cpu_count()))
     parser.add_argument("--inductor-seconds", type=float, default=60)
     parser.add_argument("--suite-seconds", type=float, default=200)
+    parser.add_argument("--peers", default="eager,inductor")
     options = parser.parse_args()
+    options.peers = options.peers.split(",")
+    for each in options.peers:
+        if each not in peers.NAMES:
+            parser.error(f"'{each}' is no peer; those are {', '.join(peers.NAMES)}")
+    if "libraries" in options.peers:
+        options.libraries = peers.Libraries()
+        if options.libraries.missing:
+            parser.error(f"libraries.cu could not be compiled: {options.libraries.missing}")
     summary = []
     for suite in filter(None, options.suites.split(",")):
         report = os.path.join(options.out, suite + ".json")

@@ -15,11 +15,16 @@ def copy_bytes_per_s(torch):
     return 2 * 4 * source.numel() / (1e-3 * do_bench(lambda: target.copy_(source), warmup=25, rep=80, return_mode="median"))
 
 
+def uniform(torch, *sizes, dtype=None):
+    """Numbers in [-1, 1): what a product's operands are draws on the power that the device may take."""
+    return (2 * torch.rand(*sizes, device="cuda", dtype=torch.float32) - 1).to(dtype or torch.bfloat16)
+
+
 def rows(torch, bytes_per_s):
     """Name, a function of tensors, one that makes them on the device, the floor in ms, and what of arguments and results is compared."""
     floor_ms = lambda size=0, operations=0: 1e3 * max(size / bytes_per_s, operations / OPERATIONS_PER_S)
     functional = torch.nn.functional
-    make = lambda *sizes, **how: torch.randn(*sizes, device="cuda", dtype=how.get("dtype", torch.bfloat16))
+    make = lambda *sizes, **how: uniform(torch, *sizes, **how)
     numbers = lambda most, count: torch.randint(0, most, (count,), device="cuda")
     results = lambda arguments, found: found
     elements = lambda arguments, found: (found[0], arguments[0].gather(-1, found[1]))
