@@ -288,10 +288,10 @@ graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf1
 })"},
     // Tiles of sixteen columns and of eight, the last ones in part; depths of some stages and a part of one, and of less than one.
     {"products_through_a_ring", R"(
-graph(x: bf16[3, 1600], w: bf16[267, 1600], b: bf16[267], h: f16[12, 192], v: f16[2200, 192]) {
-  y: bf16[3, 267] = aten::linear(x, w, b)
-  z: bf16[3, 267] = aten::silu(y)
-  o: f16[12, 2200] = aten::linear(h, v)
+graph(x: bf16[2, 1600], w: bf16[267, 1600], b: bf16[267], h: f16[1, 192], v: f16[2200, 192]) {
+  y: bf16[2, 267] = aten::linear(x, w, b)
+  z: bf16[2, 267] = aten::silu(y)
+  o: f16[1, 2200] = aten::linear(h, v)
   return z, o
 })"},
     // A block makes the rows of its left side: a norm of two products, and a softmax.

@@ -24,15 +24,6 @@ bool has_kernel(const ProductShape& shape) {
   return rows.max / kUnit + 1 <= kMostChunks / chunks;
 }
 
-// Has the right side of 16-bit floats a way through a ring in shared memory? Its columns lie as they are copied, and the left side has a
-// place beside them. Narrow weights are as quick or quicker by registers.
-constexpr int kMostRingColumns = 16, kLeastRingStages = 3, kLeastRingTiles = 32;
-bool is_by_ring(const ProductShape& shape, const GpuTiles& tiles) {
-  const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= tiles.rows;
-  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft && shape.b.transposed;
-  return is_one && is_plain && tiles.rows <= kMostFewRows && tiles.columns <= kMostRingColumns &&
-         shape.depth.value() % few_rows_chunk(shape) == 0 && shape.columns.value() >= kLeastRingTiles * kUnit;
-}
 // As FewRowsRing in the prelude.
 int ring_bytes(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kStage = 16384, kBetween = 64, kPadding = 4, kBarriers = 256;
@@ -41,11 +32,21 @@ int ring_bytes(const ProductShape& shape, const GpuTiles& tiles) {
   const int64_t all = kBarriers + tiles.stages * (kStage + tiles.columns * kBetween) + sums + left;
   return static_cast<int>(std::min<int64_t>(all, INT32_MAX));
 }
+// Has the right side of 16-bit floats a way through a ring in shared memory? Its columns lie as they are copied, and the left side has a
+// place beside them. More rows and narrow weights are as quick or quicker by registers.
+constexpr int kMostRingRows = 2, kMostRingColumns = 16, kLeastRingStages = 3, kLeastRingTiles = 32;
+bool is_by_ring(const ProductShape& shape, const GpuTiles& tiles) {
+  const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= kMostRingRows;
+  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft && shape.b.transposed;
+  GpuTiles least = tiles;
+  least.stages = kLeastRingStages;
+  return is_one && is_plain && tiles.rows == kUnit && tiles.columns <= kMostRingColumns && ring_bytes(shape, least) <= kMostSharedBytes &&
+         shape.depth.value() % few_rows_chunk(shape) == 0 && shape.columns.value() >= kLeastRingTiles * kUnit;
+}
 // Eight or sixteen columns, whichever leave fewer multiprocessors idle at the end. Seven stages: with fewer, two blocks of the next kernel
 // may come to one multiprocessor while another still has one of this kernel.
 std::optional<GpuTiles> ring_tiles(const ProductShape& shape) {
-  const int64_t rows = shape.rows.is_const() ? shape.rows.value() : kMostFewRows + 1;
-  GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kMostRingColumns, .stages = 7, .cluster = 1, .depth_warps = 8};
+  GpuTiles tiles{.rows = kUnit, .columns = kMostRingColumns, .stages = 7, .cluster = 1, .depth_warps = 8};
   if (!is_by_ring(shape, tiles)) return std::nullopt;
   const auto most_columns = [&](int64_t columns) {  // of a multiprocessor
     return (shape.columns.value() + columns * kMultiprocessors - 1) / (columns * kMultiprocessors) * columns;

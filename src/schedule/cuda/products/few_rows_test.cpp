@@ -27,17 +27,18 @@ TEST(FewRows, GoThroughARingInTilesThatLeaveFewMultiprocessorsIdle) {
   EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[2048, 2048]", "bf16[1, 2048]"), "8 by 16, 128 blocks");
   EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[3072, 2048]", "bf16[1, 3072]"), "8 by 8, 132 blocks");
   EXPECT_EQ(tiles_of("bf16[1, 2048]", "bf16[16384, 2048]", "bf16[1, 16384]"), "8 by 16, 132 blocks");
-  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 16, 132 blocks");
+  EXPECT_EQ(tiles_of("f16[2, 4096]", "f16[14336, 4096]", "f16[2, 14336]"), "8 by 16, 132 blocks");
 }
 
-TEST(FewRows, HaveTilesInRegistersWhereARingHasNoRoom) {
-  EXPECT_EQ(tiles_of("f16[12, 16384]", "f16[14336, 16384]", "f16[12, 14336]"), "16 by 112, 128 blocks");
+TEST(FewRows, HaveTilesInRegistersOfMoreRowsAndPartsOfChunks) {
+  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 112, 128 blocks");
+  EXPECT_EQ(tiles_of("bf16[2, 65536]", "bf16[2048, 65536]", "bf16[2, 2048]"), "8 by 8, 256 blocks");
   EXPECT_EQ(tiles_of("bf16[1, 2056]", "bf16[2048, 2056]", "bf16[1, 2048]"), "8 by 8, 256 blocks");
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 14336]", "bf16[8, 14336]", false), "8 by 64, 224 blocks");
 }
 
 TEST(FewRows, AreThoseOfTilesBeyondSixteen) {
-  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 16, 132 blocks");
+  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 64, 224 blocks");
   EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[14336, 4096]", "bf16[17, 14336]"), "tiles");
   EXPECT_EQ(tiles_of("bf16[64, 4096]", "bf16[14336, 4096]", "bf16[64, 14336]"), "tiles");
 }
