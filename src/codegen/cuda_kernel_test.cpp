@@ -32,6 +32,13 @@ graph(x: bf16[64, 4096]) {
   y: bf16[64, 4096] = aten::softmax.int(x, -1)
   return y
 })"},
+    // Rows are kept in shared memory.
+    {"cross_entropy", R"(
+graph(x: bf16[512, 32000], t: i64[512]) {
+  z: f32[512, 32000] = aten::to.dtype(x, dtype.f32)
+  y: f32[] = aten::cross_entropy_loss(z, t)
+  return y
+})"},
     {"sum_of_columns", R"(
 graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])

@@ -306,7 +306,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                       .narrow_weights = narrow_weights_of(options),
                       .convolutions_in_tiles = is_hopper(options),
                       .least_recomputed_bytes = is_for_gpu ? kRecomputedOnGpu : LowerOptions{}.least_recomputed_bytes,
-                      .recomputes_functions = is_for_gpu});
+                      .recomputes_functions = is_for_gpu,
+                      .gathers_before_reductions = is_for_gpu});
   clock.done("lower");
   dumps.write("loops", [&] { return loops_text(program, lowered); });
 

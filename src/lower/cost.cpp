@@ -101,6 +101,20 @@ bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr
   return wide == 1;
 }
 
+bool is_gathered(const loop::ExprTable& exprs, loop::ExprId value) {
+  const auto is_load = [&](loop::ExprId id) { return std::holds_alternative<loop::Load>(exprs.node(id).op); };
+  const auto is_read = [&](sym::Expr symbol) {
+    const loop::ValueSymbol* named = exprs.value_symbol(symbol);
+    return named != nullptr && std::ranges::any_of(loop::reachable(exprs, {named->index}), is_load);
+  };
+  return std::ranges::any_of(loop::reachable(exprs, {value}), [&](loop::ExprId id) {
+    const auto* load = std::get_if<loop::Load>(&exprs.node(id).op);
+    return load != nullptr && std::ranges::any_of(load->index, [&](sym::Expr index) {
+             return !index.is_const() && std::ranges::any_of(sym::free_symbols(index), is_read);
+           });
+  });
+}
+
 bool is_function_of_narrower(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value) {
   constexpr int kMostArithmetic = 12, kMostTranscendental = 1;
   const ExprCost cost = cost_of(program.exprs, value);

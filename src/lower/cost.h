@@ -24,5 +24,7 @@ bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr
 // Is it a short function, dear operations included, of one element that has at most half as many bytes, and of constants?
 bool is_function_of_narrower(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value);
 bool is_transcendental(ScalarOp op);
+// Does it read elements at places that other elements name?
+bool is_gathered(const loop::ExprTable& exprs, loop::ExprId value);
 
 }  // namespace toroid

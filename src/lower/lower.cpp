@@ -602,6 +602,7 @@ class Lowering {
   }
 
   void lower_reduce(const Node& node, const Reduce& op) {
+    constexpr int64_t kFewResults = 128;  // fewer do not fill a device
     const auto [input, dims] = unflattened(node.inputs[0], op);
     std::vector<sym::Expr> index;
     std::vector<sym::Expr> axes;
@@ -621,6 +622,10 @@ class Lowering {
       } else {
         axes.push_back(index.back());
       }
+    }
+    if (options_.gathers_before_reductions && sym::evaluate_hint(graph_.type(node.outputs[0]).numel()) < kFewResults &&
+        !lowered(input).buffer && is_gathered(exprs(), lowered(input).value)) {
+      realise(input);
     }
     const ExprId value = at(input, index);
     const std::vector<ProvenanceId> provenance = merged_provenance(node);

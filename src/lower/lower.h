@@ -44,6 +44,9 @@ struct LowerOptions {
   // others. A GPU's caches keep little from one kernel to the next.
   int64_t least_recomputed_bytes = int64_t{64} << 20;
   bool recomputes_functions = false;  // so are dear functions of one narrower element: where they take less time than the bytes
+  // What is gathered and then reduced to few results is in memory between: as a map of many threads, each of which waits for one element. The
+  // few threads of the reduction would wait for one after the other.
+  bool gathers_before_reductions = false;
 };
 // The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and
 // results of a subgraph are contiguous.

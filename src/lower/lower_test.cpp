@@ -208,6 +208,23 @@ TEST(Lower, FunctionsOfNarrowerElementsAreComputedAgainWhereThatIsQuicker) {
   EXPECT_NE(loops_with_tangent({.least_recomputed_bytes = 1 << 20, .recomputes_functions = true}).find("map t"), std::string::npos);
 }
 
+TEST(Lower, WhatIsGatheredIsInMemoryBeforeFewThreadsReduceIt) {
+  const auto loops = [](const LowerOptions& options) {
+    return loops_of(parse_text(R"(
+graph(w: f32[64, 4], i: i64[64]) {
+  n: i64[64] = iota(dim=0)
+  g: f32[64] = gather(w, n, i)
+  y: f32[64] = neg(g)
+  s: f32[] = reduce.sum(y, dims=[0])
+  return s
+})"),
+                    options);
+  };
+  EXPECT_EQ(loops({}), "value v2 below 4 = i[r0]\nreduce s[] = sum over r0 of neg(w[r0, v2])\n");
+  EXPECT_EQ(loops({.gathers_before_reductions = true}),
+            "value v1 below 4 = i[i5]\nmap y[i5] = neg(w[i5, v1])\nreduce s[] = sum over r0 of y[r0]\n");
+}
+
 TEST(Lower, CatAndPadReadOnlyWhereTheyMay) {
   EXPECT_EQ(loops_of(R"(
 graph(x: f32[4], y: f32[6]) {

@@ -52,6 +52,14 @@ graph(a: f32[s0, 33]) {
   return y, z
 })",
      {{{"s0", 1}}, {{"s0", 7}}, {{"s0", 40}}}},
+    {"cross_entropy_of_long_rows", R"(
+graph(a: bf16[3, 20000], t: i64[3], b: f16[2, 4096]) {
+  x: f32[3, 20000] = aten::to.dtype(a, dtype.f32)
+  y: f32[] = aten::cross_entropy_loss(x, t)
+  z: f32[3, 20000] = aten::log_softmax.int(x, 1)
+  r: f16[2, 4096] = aten::softmax.int(b, 1)
+  return y, z, r
+})"},
     {"softmax_in_registers", R"(
 graph(a: bf16[5, 1024], b: f32[3, 4096], c: f32[70, 16]) {
   y: bf16[5, 1024] = aten::softmax.int(a, 1)
