@@ -69,9 +69,7 @@ Tensor squeezed(Decomposer& d, Tensor x, const Dims& dims) {
     if (chosen && x.size(dim).is_const(1)) continue;
     sizes.push_back(x.size(dim));
     if (!chosen || sym::known_ne(x.size(dim), 1)) continue;
-    const sym::Expr guard = sym::ne(x.size(dim), 1);
-    std::vector<sym::Expr>& guards = d.program.guards;
-    if (std::find(guards.begin(), guards.end(), guard) == guards.end()) guards.push_back(guard);
+    guard(d, sym::ne(x.size(dim), 1));
   }
   return x.builder().reshape(x, sizes);
 }
@@ -194,7 +192,7 @@ std::vector<Tensor> rot90(Decomposer& d, const Args& a) {
 std::vector<Tensor> select(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  return {d.b.select(x, dim, wrap_index(a.integer("index"), x.size(dim)))};
+  return {d.b.select(x, dim, wrap_index(d, a.integer("index"), x.size(dim)))};
 }
 
 std::vector<Tensor> slice(Decomposer& d, const Args& a) {
@@ -218,8 +216,10 @@ std::vector<Tensor> slice(Decomposer& d, const Args& a) {
 std::vector<Tensor> narrow(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  const sym::Expr start = a.integer("start");
-  return {d.b.slice(x, dim, sym::known_lt(start, 0) ? start + x.size(dim) : start, a.integer("length"))};
+  const sym::Expr given = a.integer("start"), length = a.integer("length");
+  const sym::Expr start = sym::known_lt(given, 0) ? given + x.size(dim) : given;
+  guard(d, sym::logical_and(sym::le(0, start), sym::le(start + length, x.size(dim))));
+  return {d.b.slice(x, dim, start, length)};
 }
 
 // Windows of `size` elements, `step` apart, along a new last dim.
@@ -230,6 +230,7 @@ std::vector<Tensor> unfold(Decomposer& d, const Args& a) {
   const bool was_scalar = a.tensor("self").rank() == 0;
   const int64_t dim = b.wrap_dim(a.constant("dimension"), x.rank());
   const sym::Expr size = a.integer("size"), step = a.integer("step");
+  guard(d, sym::le(size, x.size(dim)));
   Sizes axes, index;
   for (int64_t i = 0; i < x.rank(); ++i) {
     axes.push_back(b.axis(i == dim ? sym::floor_div(x.size(dim) - size, step) + 1 : x.size(i)));

@@ -37,12 +37,18 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
   return slice_bounds(size, optional_integer(a, "start"), optional_integer(a, "end"), a.integer("step"));
 }
 
-sym::Expr wrap_index(sym::Expr index, sym::Expr size) {
+void guard(Decomposer& d, sym::Expr fact) {
+  std::vector<sym::Expr>& guards = d.program.guards;
+  if (!fact.is_const() && std::find(guards.begin(), guards.end(), fact) == guards.end()) guards.push_back(fact);
+}
+
+sym::Expr wrap_index(Decomposer& d, sym::Expr index, sym::Expr size) {
   const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
   if (sym::known_lt(wrapped, 0) || sym::known_le(size, wrapped)) {
     throw Error(ErrorKind::InvalidModel,
                 fmt::format("index {} is out of range for a dimension of size {}", sym::to_string(index), sym::to_string(size)));
   }
+  guard(d, sym::logical_and(sym::le(0, wrapped), sym::lt(wrapped, size)));
   return wrapped;
 }
 

@@ -1,4 +1,6 @@
 // Creation, views, joining, padding and diagonals.
+#include <fmt/format.h>
+
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "interp/evaluate.h"
@@ -79,6 +81,22 @@ const OperatorCase kDiagonals[] = {
 
 class Views : public testing::TestWithParam<OperatorCase> {};
 TEST_P(Views, ArePyTorchs) { check(GetParam()); }
+
+// What the caller's sizes decide is checked at each call.
+TEST(Views, PositionsThatSizesTellAreGuarded) {
+  const auto guards = [](std::string_view call) {
+    Program program =
+        parse_text(fmt::format("sym s0 in [2, 1000]\ngraph(x: f32[64, 3], y: f32[s0], z: f32[3]) {{ r: {} return r }}", call));
+    decompose(program);
+    std::string text;
+    for (sym::Expr guard : program.guards) text += sym::to_string(guard) + "; ";
+    return text;
+  };
+  EXPECT_EQ(guards("f32[3] = aten::select.int(x, 0, s0)"), "s0 <= 63; ");
+  EXPECT_EQ(guards("f32[3] = aten::select.int(x, 0, 5)"), "");
+  EXPECT_EQ(guards("f32[2, 3] = aten::narrow(x, 0, s0, 2)"), "s0 <= 62; ");
+  EXPECT_EQ(guards("f32[64, 3] = aten::select_scatter(x, z, 0, s0)"), "s0 <= 63; ");
+}
 INSTANTIATE_TEST_SUITE_P(Creation, Views, testing::ValuesIn(kCreation));
 INSTANTIATE_TEST_SUITE_P(Rows, Views, testing::ValuesIn(kViews));
 INSTANTIATE_TEST_SUITE_P(Joining, Views, testing::ValuesIn(kJoining));
