@@ -1,6 +1,9 @@
 #include "schedule/cuda/ways/ways.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -37,11 +40,12 @@ class Ways {
     ways_.push_back({std::move(name), seconds, std::move(step)});
   }
 
-  // What is done by default is never estimated to be slower than another way.
+  // What is done by default is estimated to be the quickest, so that the estimates tell which it is.
   std::vector<Way> take() && {
     Way& own = ways_.front();
     if (own.seconds == 0) own.seconds = seconds_of(program_, step_);
-    for (Way& each : ways_) each.seconds = std::max(each.seconds, own.seconds);
+    const double least = std::nextafter(own.seconds, std::numeric_limits<double>::infinity());
+    for (Way& each : std::span(ways_).subspan(1)) each.seconds = std::max(each.seconds, least);
     std::stable_sort(ways_.begin() + 1, ways_.end(), [](const Way& a, const Way& b) { return a.seconds < b.seconds; });
     const auto is_hopeless = [&](const Way& way) { return way.seconds > kWorthTrying * ways_.front().seconds; };
     ways_.erase(std::find_if(ways_.begin() + 1, ways_.end(), is_hopeless), ways_.end());
