@@ -96,6 +96,12 @@ TEST(Views, PositionsThatSizesTellAreGuarded) {
   EXPECT_EQ(guards("f32[3] = aten::select.int(x, 0, 5)"), "");
   EXPECT_EQ(guards("f32[2, 3] = aten::narrow(x, 0, s0, 2)"), "s0 <= 62; ");
   EXPECT_EQ(guards("f32[64, 3] = aten::select_scatter(x, z, 0, s0)"), "s0 <= 63; ");
+  // Of an index as long as the caller says the source has as many elements.
+  Program program =
+      parse_text("sym s0 in [1, 512]\ngraph(x: f32[1], i: i64[s0], y: f32[3]) { r: f32[1] = aten::scatter_add(x, 0, i, y) return r }");
+  decompose(program);
+  ASSERT_EQ(program.guards.size(), 1u);
+  EXPECT_EQ(sym::to_string(program.guards[0]), "s0 <= 3");
 }
 INSTANTIATE_TEST_SUITE_P(Creation, Views, testing::ValuesIn(kCreation));
 INSTANTIATE_TEST_SUITE_P(Rows, Views, testing::ValuesIn(kViews));
@@ -110,7 +116,7 @@ TEST(Views, ASymbolicSliceKeepsTheSizeThatTheExporterKnew) {
   decompose(program);
   verify(program, Level::Core);
   EXPECT_EQ(to_string(program.graph.type(program.graph.outputs[0])), "f32[s1]");
-  ASSERT_EQ(program.guards.size(), 1u);
+  ASSERT_EQ(program.guards.size(), 2u);  // the length is as recorded, and lies within x
 }
 
 TEST(Views, ChunksOfASymbolicSizeCanBeWritten) {
