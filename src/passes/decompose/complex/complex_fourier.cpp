@@ -9,6 +9,7 @@
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/complex/complex_parts.h"
+#include "passes/decompose/movement/view_shape.h"
 #include "symbolic/real.h"
 
 namespace toroid {
@@ -111,6 +112,13 @@ Dims wrapped(Decomposer& d, Dims dims, int64_t rank) {
   return dims;
 }
 
+// A transform takes one number or more: of none half of the frequencies would be one.
+void require_points(Decomposer& d, sym::Expr count) {
+  if (sym::known_lt(count, 1))
+    throw Error(ErrorKind::InvalidModel, fmt::format("a Fourier transform of {} numbers: it takes one or more", sym::to_string(count)));
+  guard(d, sym::le(1, count));
+}
+
 template <Kind kind>
 std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
   const Tensor self = a.tensor("self");
@@ -120,12 +128,14 @@ std::vector<Tensor> core_transform(Decomposer& d, const Args& a) {
   const int64_t normalization = a.constant("normalization");
   if constexpr (kind == Kind::HalfToReal) {
     const sym::Expr size = a.integer("last_dim_size");
+    require_points(d, size);
     const Dims others = dims.without_last(1);
     const sym::Expr count = count_over(x.re, others) * size;
     return transformed(x, dims, kind, false, factor_of(normalization, count), size);
   } else {
     const Scalar factor = factor_of(normalization, count_over(x.re, dims));
     if constexpr (kind == Kind::ComplexToComplex) return transformed(x, dims, kind, a.flag("forward"), factor);
+    for (int64_t dim : dims) require_points(d, x.re.size(dim));
     return transformed(x, dims, a.flag("onesided") ? Kind::RealToHalf : Kind::RealToComplex, true, factor);
   }
 }
@@ -157,8 +167,10 @@ std::vector<Tensor> named_transform(Decomposer& d, const Args& a) {
     const bool is_given = i < sizes.size() && !sizes[i].is_const(-1);
     if (kind == Kind::HalfToReal && i + 1 == dims.size()) {
       real_size = is_given ? sizes[i] : (x.re.size(dims[i]) - 1) * 2;
+      require_points(d, *real_size);
       count *= *real_size;
     } else {
+      require_points(d, is_given ? sizes[i] : x.re.size(dims[i]));
       if (is_given) x = resized(x, dims[i], sizes[i]);
       count *= x.re.size(dims[i]);
     }

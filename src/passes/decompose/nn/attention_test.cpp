@@ -80,5 +80,19 @@ TEST(Attention, OtherRepetitionsAreMade) {
   EXPECT_EQ(other.keys, (Sizes{2, 8, 7, 16}));
 }
 
+// As many values as keys, and queries as wide as keys: what the caller's sizes decide is asked at each call.
+TEST(Attention, SizesThatMayDifferAreGuarded) {
+  Program program = parse_text(R"(
+sym s0 in [1, 64]
+sym s1 in [1, 64]
+graph(q: f32[1, 2, 7, 16], k: f32[1, 2, s0, 16], v: f32[1, 2, s1, 16]) {
+  y: f32[1, 2, 7, 16] = aten::scaled_dot_product_attention(q, k, v)
+  return y
+})");
+  decompose(program);
+  ASSERT_EQ(program.guards.size(), 1u);
+  EXPECT_EQ(sym::to_string(program.guards[0]), "Eq(s0, s1)");
+}
+
 }  // namespace
 }  // namespace toroid
