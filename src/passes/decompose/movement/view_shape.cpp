@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/type_rules.h"
 
 namespace toroid {
 namespace {
@@ -37,10 +38,7 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
   return slice_bounds(size, optional_integer(a, "start"), optional_integer(a, "end"), a.integer("step"));
 }
 
-void guard(Decomposer& d, sym::Expr fact) {
-  std::vector<sym::Expr>& guards = d.program.guards;
-  if (!fact.is_const() && std::find(guards.begin(), guards.end(), fact) == guards.end()) guards.push_back(fact);
-}
+void guard(Decomposer& d, sym::Expr fact) { may_hold(fact, &d.program.guards); }
 
 sym::Expr wrap_index(Decomposer& d, sym::Expr index, sym::Expr size) {
   const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
