@@ -99,11 +99,26 @@ TEST(Generate, PostOperationsHaveNoKernel) {
   EXPECT_EQ(generated(kLinearAndRelu, {.assertions = true}).kernels.size(), 1u);  // which checks what it accesses
 }
 
-// Of 4096 rows eight blocks, of 1024 columns two: sixteen tasks.
+// Of 4096 rows sixteen blocks, of 2048 columns two.
 TEST(Generate, TasksThatSumRowsAreFollowedByThoseOfTheNextRows) {
-  const GeneratedProgram sums = generated("graph(x: f32[4096, 1024]) { s: f32[1024] = aten::sum.dim_IntList(x, [0], False) return s }");
-  EXPECT_NE(sums.units[0].find("const int64_t block = task / 8;"), std::string::npos) << sums.units[0];
-  EXPECT_NE(sums.units[0].find("const int64_t rows = task % 8;"), std::string::npos);
+  const GeneratedProgram sums = generated("graph(x: f32[4096, 2048]) { s: f32[2048] = aten::sum.dim_IntList(x, [0], False) return s }");
+  EXPECT_NE(sums.units[0].find("const int64_t block = task / 16;"), std::string::npos) << sums.units[0];
+  EXPECT_NE(sums.units[0].find("const int64_t rows = task % 16;"), std::string::npos);
+}
+
+// Blocks of rows make tasks enough, which read whole rows then; sums of whole columns are tasks of 512.
+TEST(Generate, BlocksOfRowsAreReadInTheOrderOfMemory) {
+  auto sum_of_rows = [](int rows) {
+    const GeneratedProgram program =
+        generated(fmt::format("graph(x: f32[{}, 1024]) {{ s: f32[1024] = aten::sum.dim_IntList(x, [0], False) return s }}", rows));
+    const std::string& unit = program.units[0];
+    const size_t begin = unit.find("extern \"C\" void t_sum_kernel");
+    return unit.substr(begin, unit.find("\n}", begin) - begin);
+  };
+  const std::string in_blocks = sum_of_rows(4096), whole = sum_of_rows(512);
+  EXPECT_NE(in_blocks.find("const int64_t last = 1024;"), std::string::npos) << in_blocks;
+  EXPECT_NE(in_blocks.find("double sum0_total[1024];"), std::string::npos) << in_blocks;
+  EXPECT_NE(whole.find("const int64_t last = min64(first + 512, 1024);"), std::string::npos) << whole;
 }
 
 TEST(Generate, PreludesAreThoseThatOperatorsNeed) {

@@ -24,6 +24,7 @@ using schedule::Accumulate;
 using schedule::is_float_sum;
 using schedule::Keep;
 using schedule::Kernel;
+using schedule::kVectorBlock;
 using schedule::Stage;
 using schedule::Statement;
 using schedule::Store;
@@ -65,6 +66,7 @@ class NestPrinter : KernelPrinter {
       for (sym::Expr axis : *axes) contents.positions.push_back(axis);
     }
     const schedule::Grid grid = schedule::grid_of(kernel_);
+    row_of_block_ = std::max(grid.block_columns, kVectorBlock);
     // Where tasks go through the rows of a block, all rows are counted.
     if (!grid.axes.empty() && !goes_through_rows(grid)) leftover_axis_ = grid.axes[0];
     take_sizes(contents);
@@ -376,7 +378,7 @@ class NestPrinter : KernelPrinter {
     if (!along_outer() && lanes_vary_) axes.pop_back();
     for (sym::Expr axis : axes) position = position * extent(axis) + axis;
     if (!lanes_vary_) return fmt::format("({})", index(position));
-    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", index(position), kVectorBlock, vector);
+    if (along_outer()) return fmt::format("({}) * {} + ({} - first)", index(position), row_of_block_, vector);
     if (position.is_const(0)) return vector;
     return fmt::format("({}) * {} + {}", index(position), padded_row(), vector);
   }
@@ -387,7 +389,7 @@ class NestPrinter : KernelPrinter {
     if (!along_outer() && lanes_vary_) axes.pop_back();
     for (sym::Expr axis : axes) count = count * extent(axis);
     if (!lanes_vary_) return index(count);
-    if (along_outer()) return fmt::format("({}) * {}", index(count), kVectorBlock);
+    if (along_outer()) return fmt::format("({}) * {}", index(count), row_of_block_);
     if (count.is_const(1)) return padded_row();
     return fmt::format("({}) * {}", index(count), padded_row());
   }
@@ -603,11 +605,11 @@ class NestPrinter : KernelPrinter {
     if (along_outer()) {
       const bool is_sum = is_float_sum(kernel_.accumulators[i]);
       const int rows_of_sums = is_sum ? turns : 1;
-      before.push_back(fmt::format("{} {}[{}];", type, acc, rows_of_sums * kVectorBlock));
+      before.push_back(fmt::format("{} {}[{}];", type, acc, rows_of_sums * row_of_block_));
       const std::string at = fmt::format("{} + {}({} - first)", acc, rows_of_sums > 1 ? "turn * kColumns + " : "", vector_name());
       const std::string old = fmt::format("load_raw(Full<W>{{}}, {})", at);
       if (in_blocks || in_f64) {
-        before.push_back(fmt::format("double {}_total[{}];", acc, kVectorBlock));
+        before.push_back(fmt::format("double {}_total[{}];", acc, row_of_block_));
         before.push_back(in_blocks ? fmt::format("begin_totals<W, {1}>({0}, {0}_total, last - first);", acc, rows_of_sums)
                                    : fmt::format("begin_sums<W, {1}>({0}, last - first);", acc, rows_of_sums));
       }
@@ -624,7 +626,7 @@ class NestPrinter : KernelPrinter {
         if (turns > 1) after.push_back(fmt::format("take_turns<W, {1}>({0}, last - first);", acc, turns));
       } else {
         before.push_back(
-            fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", kVectorBlock, acc, splat_identity(i)));
+            fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", row_of_block_, acc, splat_identity(i)));
       }
       if (is_sum && stage.rows > 1) {
         // The rows at hand have sums of their own, in registers.
@@ -717,11 +719,11 @@ class NestPrinter : KernelPrinter {
     const size_t innermost = body_.innermost();
     const std::string position = fmt::format("splat<{}, W>({})", count, body_.index(s.position));
     if (along_outer()) {
-      before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, kVectorBlock, count));
+      before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, row_of_block_, count));
       before.push_back(
           fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
                       "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});",
-                      i, type, kVectorBlock, count));
+                      i, type, row_of_block_, count));
       body_.line(innermost, fmt::format("const int64_t best{}_lane = {} - first;", i, vector_name()));
       body_.line(innermost, fmt::format("auto best{0}_now = load_raw(Full<W>{{}}, best{0} + best{0}_lane);", i));
       body_.line(innermost, fmt::format("auto best{0}_now_at = load_raw(Full<W>{{}}, best{0}_at + best{0}_lane);", i));
@@ -794,7 +796,8 @@ class NestPrinter : KernelPrinter {
   const Kernel& kernel_;
   BodyPrinter body_;
   bool lanes_vary_ = false;
-  std::set<size_t> in_f64_;  // accumulators
+  int64_t row_of_block_ = 0;  // elements of a row of sums or kept values, where lanes run along the results
+  std::set<size_t> in_f64_;   // accumulators
   int loaded_ = 0;
 };
 

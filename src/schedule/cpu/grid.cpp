@@ -7,6 +7,17 @@
 #include "support/match.h"
 
 namespace toroid::schedule {
+namespace {
+
+// Several rows of sums, and kept values, have room in the first-level cache if blocks are narrow.
+bool has_wide_blocks(const Kernel& kernel) {
+  constexpr size_t kMostSums = 4;
+  return !kernel.finish.empty() && kernel.stashes.empty() && kernel.accumulators.size() <= kMostSums &&
+         std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) { return stage.turns == 1; });
+}
+
+}  // namespace
+
 Grid grid_of(const Kernel& kernel) {
   Grid grid;
   grid.axes = kernel.outer;
@@ -14,7 +25,7 @@ Grid grid_of(const Kernel& kernel) {
   if (kernel.vector == VectorAlong::Outer) {
     const sym::Expr columns = extent(kernel.outer.back());
     grid.axes.pop_back();
-    grid.block_columns = kernel.tile ? kTileSide : kVectorBlock;
+    grid.block_columns = kernel.tile ? kTileSide : has_wide_blocks(kernel) ? kWideVectorBlock : kVectorBlock;
     grid.blocks = sym::ceil_div(columns, grid.block_columns);
     grid.work_per_task = sym::min(columns, grid.block_columns);
   }

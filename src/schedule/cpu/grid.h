@@ -7,6 +7,8 @@ namespace toroid::schedule {
 
 // Elements along the vector axis that make one task when lanes run along an outer axis.
 inline constexpr int64_t kVectorBlock = 512;
+// Of sums over rows that are cut into blocks of rows too, so that tasks are many: such rows are often read whole, in the order of memory.
+inline constexpr int64_t kWideVectorBlock = 1024;
 
 struct Grid {
   sym::Expr tasks;          // independent pieces of work; 1 for a serial kernel
