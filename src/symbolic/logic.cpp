@@ -100,6 +100,19 @@ Expr at_least_zero(Context::Impl& impl, Expr difference) {
   return impl.intern(Kind::Lt, {side(sides.left, -(form.constant + 1)), side(sides.right, 0)});
 }
 
+bool is_condition(Expr expr) {
+  switch (expr.kind()) {
+    case Kind::Eq:
+    case Kind::Ne:
+    case Kind::Lt:
+    case Kind::Le:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Not: return true;
+    default: return false;
+  }
+}
+
 Expr simplify_equal(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   const Expr difference = a - b;
   const Expr if_different = kind == Kind::Eq ? 0 : 1;
@@ -116,7 +129,10 @@ Expr simplify_equal(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   // A constant alone on its side reads best, whatever its sign: Eq(s0, -1).
   const bool constant_right = form.constant > 0 || sides.right.terms.empty();
   (constant_right ? sides.right : sides.left).constant = constant_right ? form.constant : checked_negate(form.constant);
-  return impl.intern(kind, {to_expr(impl, sides.left), to_expr(impl, sides.right)});
+  const Expr left = to_expr(impl, sides.left), right = to_expr(impl, sides.right);
+  if (is_condition(left) && (right.is_const(0) || right.is_const(1)))
+    return right.is_const(1 - if_different.value()) ? left : logical_not(left);
+  return impl.intern(kind, {left, right});
 }
 
 Expr equality(Kind kind, Expr a, Expr b) {

@@ -189,6 +189,9 @@ TEST_F(Simplify, FoldsComparisons) {
   EXPECT_TEXT(gt(m_, 0), "0 < m");
   EXPECT_TEXT(eq(m_, 1), "Eq(m, 1)");
   EXPECT_EQ(logical_not(logical_not(lt(m_, n_))), lt(m_, n_));
+  EXPECT_EQ(eq(lt(m_, n_), 1), lt(m_, n_));
+  EXPECT_EQ(ne(1, lt(m_, n_)), le(n_, m_));
+  EXPECT_EQ(eq(lt(m_, n_), 0), le(n_, m_));
   EXPECT_TEXT(logical_and(lt(m_, 4), ne(n_, 1)), "Ne(n, 1) & (m <= 3)");
   EXPECT_EQ(logical_or(lt(m_, 4), ge(m_, 4)), Expr(1));
   EXPECT_EQ(logical_and(lt(m_, 4), ge(m_, 4)), Expr(0));
