@@ -98,7 +98,7 @@ std::vector<TensorType> Builder::types_by_rule(const Op& op, const std::vector<T
                                                const std::vector<TensorType>& declared) const {
   std::vector<const TensorType*> operands;
   for (const Tensor& input : inputs) operands.push_back(&input.type());
-  return result_types(op, operands, declared);
+  return result_types(op, operands, declared, guards_);
 }
 
 // `check` runs before a node is made.

@@ -272,6 +272,32 @@ TEST_F(BuilderTest, ASizeThatACallCouldMakeNegativeBecomesAGuard) {
   EXPECT_EQ(program.guards.size(), 1u);
 }
 
+// Whatever an operation's rule needs and sizes decide, whoever makes the operation.
+TEST_F(BuilderTest, WhatARuleNeedsBecomesAGuard) {
+  const auto guards_of = [this](const auto& make) {
+    program.guards.clear();
+    make();
+    std::string text;
+    for (sym::Expr guard : program.guards) text += sym::to_string(guard) + "; ";
+    return text;
+  };
+  const sym::Expr m = size("m"), n = size("n"), k = size("k");
+  const Tensor rows = f32({m, 4});
+  EXPECT_EQ(guards_of([&] { b.slice(rows, 0, n, 2); }), "n + 1 < m; ");
+  EXPECT_EQ(guards_of([&] { b.slice(rows, 0, n, k - 1, -1); }), "(k <= 1) | ((n < m) & (n + 2 < m + k) & (k <= n + 2)); ");
+  EXPECT_EQ(guards_of([&] { b.pad(rows, {n - 5, 0}, {0, 0}, 0.0); }), "5 <= m + n; 5 <= n; ");
+  const sym::Expr i = b.axis(n), j = b.axis(k - 1);
+  EXPECT_EQ(guards_of([&] { b.remap(rows, {i}, {i, 0}); }), "n <= m; ");
+  EXPECT_EQ(guards_of([&] {
+              b.remap(rows, {i, j}, {i + j, 3});
+            }),
+            "(n <= m) | (k <= 1); (k <= 1) | ((2 <= k) & (k <= m + 1)); (k <= 1) | ((3 <= n + k) & (n + k <= m + 2)); ");
+  EXPECT_EQ(guards_of([&] { b.attention(f32({6, m, 8}), f32({2, n, 8}), f32({2, k, 8}), {}, false, 1); }), "Eq(n, k); ");
+  EXPECT_EQ(guards_of([&] { b.attention(f32({m, 3, 8}), f32({n, 3, 8}), f32({n, 3, 8}), {}, false, 1); }), "Eq(Mod(m, n), 0); ");
+  EXPECT_EQ(guards_of([&] { b.library("linalg.inv", {f32({m, n})}, {{.dtype = DType::F32, .sizes = {m, n}}}); }), "Eq(m, n); ");
+  EXPECT_EQ(guards_of([&] { b.convolution(f32({1, 2, 9}), f32({4, 2, 3}), f32({n}), {1}, {0}, {1}, false, {0}, 1); }), "Eq(n, 4); ");
+}
+
 TEST_F(BuilderTest, ComplexNumbersAreRefusedByName) {
   EXPECT_EQ(error_of([&] { b.cast(f32({2}), DType::C64); }), "cannot convert f32 to c64: complex tensors are not supported");
 }

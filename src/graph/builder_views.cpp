@@ -7,7 +7,6 @@
 
 #include "graph/number.h"
 #include "graph/shape_error.h"
-#include "graph/type_rules.h"
 #include "symbolic/real.h"
 
 namespace toroid {
@@ -113,23 +112,6 @@ Tensor Builder::keep(Tensor x, const Dims& dims) {
   return reshape(x, std::move(sizes));
 }
 
-namespace {
-
-// That a slice lies within its tensor, where the caller's sizes decide it. What depends on data is checked where it becomes known.
-void guard_slice(const Sizes& in, const Sizes& starts, const Sizes& steps, const Sizes& sizes, std::vector<sym::Expr>& guards) {
-  for (size_t d = 0; d < in.size(); ++d) {
-    const sym::Expr last = starts[d] + steps[d] * (sizes[d] - 1);
-    const bool rises = sym::known_lt(0, steps[d]);
-    const sym::Expr low = rises ? starts[d] : sym::min(starts[d], last), high = rises ? last : sym::max(starts[d], last);
-    const sym::Expr fact = sym::logical_or(sym::le(sizes[d], 0), sym::logical_and(sym::le(0, low), sym::lt(high, in[d])));
-    if (fact.is_const()) continue;
-    const auto is_the_callers = [](sym::Expr symbol) { return symbol.node()->symbol_kind == sym::SymbolKind::Size; };
-    if (std::ranges::all_of(sym::free_symbols(fact), is_the_callers)) may_hold(fact, &guards);
-  }
-}
-
-}  // namespace
-
 Tensor Builder::slice(Tensor x, Sizes starts, Sizes steps, Sizes sizes) {
   bool whole = true;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -139,7 +121,6 @@ Tensor Builder::slice(Tensor x, Sizes starts, Sizes steps, Sizes sizes) {
   for (sym::Expr size : sizes) {
     if (sym::known_lt(size, 0)) shape_error(fmt::format("a slice of {} has a size of {}", shape_text(x.sizes()), sym::to_string(size)));
   }
-  if (guards_ != nullptr) guard_slice(x.sizes(), starts, steps, sizes, *guards_);
   const Node& producer = graph_.producer(x.id());
   if (const auto* value = std::get_if<Full>(&producer.op)) return full(std::move(sizes), x.dtype(), value->value);
   return emit(Slice{std::move(starts), std::move(steps)}, {x}, {{.dtype = x.dtype(), .sizes = std::move(sizes)}})[0];

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "graph/shape_error.h"
+#include "graph/type_rules.h"
 
 namespace toroid {
 namespace {
@@ -45,8 +46,8 @@ constexpr LinalgRule kLinalgRules[] = {
 
 class OperandsChecker {
  public:
-  OperandsChecker(const Library& op, const LinalgRule& rule, std::span<const TensorType* const> operands)
-      : op_(op), rule_(rule), operands_(operands) {}
+  OperandsChecker(const Library& op, const LinalgRule& rule, std::span<const TensorType* const> operands, std::vector<sym::Expr>* guards)
+      : op_(op), rule_(rule), operands_(operands), guards_(guards) {}
 
   void check() {
     const auto count =
@@ -58,7 +59,10 @@ class OperandsChecker {
       if (left != nullptr) same('n', sizes_.at(left->is_const(0) ? 'b' : 'a'));
     }
     if (rule_.name == "linalg.householder_product") {
-      require(!sym::known_lt(sizes_.at('m'), sizes_.at('n')) && !sym::known_lt(sizes_.at('n'), sizes_.at('k')),
+      const auto at_most = [this](sym::Expr less, sym::Expr more) {
+        return !sym::known_lt(more, less) && may_hold(sym::le(less, more), guards_);
+      };
+      require(at_most(sizes_.at('n'), sizes_.at('m')) && at_most(sizes_.at('k'), sizes_.at('n')),
               "{} of {} with {} reflectors: a matrix needs as many rows as columns, and no fewer columns than reflectors", op_.name,
               to_string(*operands_[0]), sym::to_string(sizes_.at('k')));
     }
@@ -75,7 +79,7 @@ class OperandsChecker {
     if (!batch_) batch_ = batch;
     require(batch.size() == batch_->size(), "{} of batches {} and {}", op_.name, shape_text(*batch_), shape_text(batch));
     for (size_t d = 0; d < batch.size(); ++d) {
-      require(!sym::known_ne(batch[d], (*batch_)[d]), "{} of batches {} and {}", op_.name, shape_text(*batch_), shape_text(batch));
+      require(agree(batch[d], (*batch_)[d], guards_), "{} of batches {} and {}", op_.name, shape_text(*batch_), shape_text(batch));
     }
     for (size_t d = 0; d < dims.size(); ++d) same(dims[d], type.sizes[batch.size() + d]);
   }
@@ -83,7 +87,7 @@ class OperandsChecker {
   void same(char dim, sym::Expr size) {
     const auto [known, is_new] = sizes_.try_emplace(dim, size);
     if (is_new) return;
-    require(!sym::known_ne(known->second, size), "{}: sizes {} and {} of {} differ, but must be equal", op_.name,
+    require(agree(known->second, size, guards_), "{}: sizes {} and {} of {} differ, but must be equal", op_.name,
             sym::to_string(known->second), sym::to_string(size), operands_.size() == 1 ? to_string(*operands_[0]) : "its tensors");
   }
 
@@ -92,13 +96,14 @@ class OperandsChecker {
   std::span<const TensorType* const> operands_;
   std::optional<Sizes> batch_;
   std::map<char, sym::Expr> sizes_;
+  std::vector<sym::Expr>* guards_;
 };
 
 }  // namespace
 
-void check_linalg_operands(const Library& op, std::span<const TensorType* const> operands) {
+void check_linalg_operands(const Library& op, std::span<const TensorType* const> operands, std::vector<sym::Expr>* guards) {
   for (const LinalgRule& rule : kLinalgRules) {
-    if (rule.name == op.name) return OperandsChecker(op, rule, operands).check();
+    if (rule.name == op.name) return OperandsChecker(op, rule, operands, guards).check();
   }
 }
 

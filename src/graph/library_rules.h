@@ -9,6 +9,6 @@ namespace toroid {
 
 // Throws Error{InvalidModel} that names the kernel when the operands of a linalg.* kernel do not fit it or each other: the kernels
 // themselves (library/library_ops.h has their table) check nothing. Other kernels pass.
-void check_linalg_operands(const Library& op, std::span<const TensorType* const> operands);
+void check_linalg_operands(const Library& op, std::span<const TensorType* const> operands, std::vector<sym::Expr>* guards);
 
 }  // namespace toroid

@@ -53,6 +53,20 @@ bool is_defined(ScalarOp op, DType dtype) {
   }
 }
 
+// The least and the greatest of several are taken apart, so that what is asked of a call is short: 0 <= Min(0, s0 - 1) is 0 < s0.
+sym::Expr is_at_least(sym::Expr value, sym::Expr bound) {
+  if (value.kind() != sym::Kind::Min) return sym::le(bound, value);
+  sym::Expr all = 1;
+  for (sym::Expr operand : value.operands()) all = sym::logical_and(all, is_at_least(operand, bound));
+  return all;
+}
+sym::Expr is_below(sym::Expr value, sym::Expr bound) {
+  if (value.kind() != sym::Kind::Max) return sym::lt(value, bound);
+  sym::Expr all = 1;
+  for (sym::Expr operand : value.operands()) all = sym::logical_and(all, is_below(operand, bound));
+  return all;
+}
+
 class Rules {
  public:
   Rules(const Op& op, std::span<const TensorType* const> operands, const std::vector<TensorType>& declared, std::vector<sym::Expr>* guards)
@@ -115,7 +129,7 @@ class Rules {
     return declared_;
   }
   std::vector<TensorType> types(const HigherOrder&) { return declared_; }
-  std::vector<TensorType> types(const Library& op) { return check_linalg_operands(op, operands_), declared_; }
+  std::vector<TensorType> types(const Library& op) { return check_linalg_operands(op, operands_, guards_), declared_; }
 
   std::vector<TensorType> types(const Full& op) {
     takes(0);
@@ -191,14 +205,14 @@ class Rules {
           sym::known_lt(op.starts[d], 0) || sym::known_le(in[d], op.starts[d]) || sym::known_lt(last, 0) || sym::known_le(in[d], last);
       require(!outside || !sym::known_lt(0, out[d]), "{}: elements {} to {} of dim {}, whose size is {}", to_string(op_),
               sym::to_string(op.starts[d]), sym::to_string(last), d, sym::to_string(in[d]));
-      if (guards_ == nullptr) continue;
-      const auto is_inside = [&](sym::Expr index) { return sym::logical_and(sym::le(0, index), sym::lt(index, in[d])); };
-      may_hold(sym::logical_or(sym::le(out[d], 0), sym::logical_and(is_inside(op.starts[d]), is_inside(last))), guards_);
+      const bool rises = sym::known_lt(0, op.steps[d]);
+      const sym::Expr low = rises ? op.starts[d] : sym::min(op.starts[d], last), high = rises ? last : sym::max(op.starts[d], last);
+      may_hold(sym::logical_or(sym::le(out[d], 0), sym::logical_and(is_at_least(low, 0), is_below(high, in[d]))), guards_);
     }
     return {tensor(operand(0).dtype, out)};
   }
   // Whether the index is in [0, size) wherever each axis is at its first or last position. That decides for an index that rises or falls
-  // along each axis, as nearly all do. Symbolic sizes are taken as fitting.
+  // along each axis, as nearly all do.
   static bool ends_are_inside(sym::Expr index, sym::Expr size) {
     constexpr size_t kMostAxes = 8;
     const sym::Range range = index.range();
@@ -215,6 +229,26 @@ class Rules {
       if (at < 0 || at >= size.value()) return false;
     }
     return true;
+  }
+
+  // The same where sizes decide it, for an index along up to four axes. Only tensors without elements need no position.
+  void guard_ends(const Remap& op, sym::Expr index, sym::Expr size) const {
+    constexpr size_t kMostAxes = 4;
+    if (guards_ == nullptr || (sym::known_le(0, index) && sym::known_lt(index, size))) return;
+    std::vector<sym::Expr> axes;
+    sym::Expr is_empty = 0;
+    for (sym::Expr axis : op.axes) {
+      if (sym::depends_on(index, axis)) axes.push_back(axis);
+      is_empty = sym::logical_or(is_empty, sym::le(*axis.node()->extent, 0));
+    }
+    for (size_t ends = 0; axes.size() <= kMostAxes && ends < size_t{1} << axes.size(); ++ends) {
+      const sym::Expr at = sym::substitute(index, [&](sym::Expr symbol) -> std::optional<sym::Expr> {
+        const auto axis = static_cast<size_t>(std::find(axes.begin(), axes.end(), symbol) - axes.begin());
+        if (axis == axes.size()) return std::nullopt;
+        return (ends >> axis & 1) != 0 ? *symbol.node()->extent - 1 : sym::Expr(0);
+      });
+      may_hold(sym::logical_or(is_empty, sym::logical_and(is_at_least(at, 0), is_below(at, size))), guards_);
+    }
   }
 
   std::vector<TensorType> types(const Remap& op) {
@@ -237,6 +271,7 @@ class Rules {
       require(empty || (!outside && ends_are_inside(op.index[d], operand(0).sizes[d])),
               "{}: index {} is out of bounds for dim {} of size {}", to_string(op_), sym::to_string(op.index[d]), d,
               sym::to_string(operand(0).sizes[d]));
+      if (!empty) guard_ends(op, op.index[d], operand(0).sizes[d]);
     }
     return {tensor(operand(0).dtype, std::move(sizes))};
   }
@@ -368,6 +403,7 @@ class Rules {
       const sym::Expr heads = operand(0).sizes[rank - 3], own = operand(1).sizes[rank - 3];
       require(!heads.is_const() || !own.is_const() || (own.value() > 0 ? heads.value() % own.value() == 0 : heads == own),
               "{} heads of queries, {} of keys", sym::to_string(heads), sym::to_string(own));
+      if (heads != own && own.range().min > 0) may_hold(sym::eq(sym::mod(heads, own), 0), guards_);
     }
     Sizes sizes = operand(0).sizes;
     sizes[rank - 1] = operand(2).sizes[rank - 1];

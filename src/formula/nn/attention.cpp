@@ -101,12 +101,6 @@ AttentionOperands attention_operands(Tensor q, Tensor k, Tensor v, Tensor given,
   Builder& b = q.builder();
   AttentionOperands in{.q = q, .k = k, .v = v, .mask = {}, .causal = options.causal, .scale = 1, .batch = {}};
   set_scale(in, options.scale);
-  // Where the caller's sizes decide it; what is known to differ is refused by the operation's rule.
-  const auto agree = [&](sym::Expr one, sym::Expr other) {
-    if (!sym::known_ne(one, other)) b.require_equal(one, other, "attention");
-  };
-  agree(q.size(-1), k.size(-1));
-  agree(k.size(-2), v.size(-2));
   if (options.shares_heads) {
     in.k = repeat_heads(in.k, in.q);
     in.v = repeat_heads(in.v, in.q);

@@ -136,7 +136,8 @@ Tensor scatter_slice(Tensor x, Tensor source, int64_t dim, sym::Expr start, sym:
 std::vector<Tensor> select_scatter(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  const sym::Expr index = wrap_index(d, a.integer("index"), x.size(dim));
+  const sym::Expr index = wrap_index(a.integer("index"), x.size(dim));
+  guard(d, sym::logical_and(sym::le(0, index), sym::lt(index, x.size(dim))));  // elsewhere a slice asks
   Tensor source = d.b.unsqueeze(d.b.cast(a.tensor("src"), x.dtype()), dim);
   if (is_held(x)) {
     Sizes sizes = x.sizes();

@@ -192,7 +192,7 @@ std::vector<Tensor> rot90(Decomposer& d, const Args& a) {
 std::vector<Tensor> select(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  return {d.b.select(x, dim, wrap_index(d, a.integer("index"), x.size(dim)))};
+  return {d.b.select(x, dim, wrap_index(a.integer("index"), x.size(dim)))};
 }
 
 std::vector<Tensor> slice(Decomposer& d, const Args& a) {

@@ -40,13 +40,12 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
 
 void guard(Decomposer& d, sym::Expr fact) { may_hold(fact, &d.program.guards); }
 
-sym::Expr wrap_index(Decomposer& d, sym::Expr index, sym::Expr size) {
+sym::Expr wrap_index(sym::Expr index, sym::Expr size) {
   const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
   if (sym::known_lt(wrapped, 0) || sym::known_le(size, wrapped)) {
     throw Error(ErrorKind::InvalidModel,
                 fmt::format("index {} is out of range for a dimension of size {}", sym::to_string(index), sym::to_string(size)));
   }
-  guard(d, sym::logical_and(sym::le(0, wrapped), sym::lt(wrapped, size)));
   return wrapped;
 }
 

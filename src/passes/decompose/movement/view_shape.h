@@ -17,9 +17,8 @@ Bounds slice_bounds(sym::Expr size, std::optional<sym::Expr> start, std::optiona
 // The bounds of the arguments start, end and step of aten::slice and its kin.
 Bounds slice_bounds(const Args& a, sym::Expr size);
 
-// An index of a dim where negative ones count from the end. Throws Error{InvalidModel} when it is out of range for sure; where it may be,
-// that it is not is a guard.
-sym::Expr wrap_index(Decomposer& d, sym::Expr index, sym::Expr size);
+// An index of a dim where negative ones count from the end. Throws Error{InvalidModel} when it is out of range for sure.
+sym::Expr wrap_index(sym::Expr index, sym::Expr size);
 
 // What sizes must satisfy and may or may not is a guard of the program. What they do not satisfy for sure is none: the operation's own rule
 // tells.
