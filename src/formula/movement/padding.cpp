@@ -53,6 +53,22 @@ Tensor pad_with_own(Tensor x, const Sizes& pad, F inside) {
   return b.remap(x, axes, index);
 }
 
+// As many elements beside a border as the tensor can show there: `spare` fewer than it has.
+void require_enough(Tensor x, const Sizes& pad, int64_t spare) {
+  const Border border = border_of(x, pad);
+  for (size_t dim = 0; dim < x.sizes().size(); ++dim) {
+    const sym::Expr most = x.sizes()[dim] - spare;
+    for (sym::Expr amount : {border.low[dim], border.high[dim]}) {
+      if (amount.is_const() && amount.value() <= 0) continue;
+      if (sym::known_lt(most, amount)) {
+        throw Error(ErrorKind::InvalidModel, fmt::format("a border of {} elements, which a dim of size {} cannot fill",
+                                                         sym::to_string(amount), sym::to_string(x.sizes()[dim])));
+      }
+      x.builder().require_equal(sym::le(amount, most), 1, "padding");
+    }
+  }
+}
+
 }  // namespace
 
 Tensor pad_constant(Tensor x, Sizes pad, const Scalar& value) {
@@ -62,6 +78,7 @@ Tensor pad_constant(Tensor x, Sizes pad, const Scalar& value) {
 }
 
 Tensor pad_reflect(Tensor x, const Sizes& pad) {
+  require_enough(x, pad, 1);
   return pad_with_own(x, pad, [](sym::Expr i, sym::Expr size) {
     const sym::Expr from_start = sym::max(i, -i);
     const sym::Expr from_end = size - 1 - from_start;
@@ -76,6 +93,7 @@ Tensor pad_replicate(Tensor x, const Sizes& pad) {
 Tensor pad_circular(Tensor x, const Sizes& pad) {
   Sizes amounts = pad;
   x = crop(x, amounts);
+  require_enough(x, amounts, 0);
   return pad_with_own(x, amounts, [](sym::Expr i, sym::Expr size) { return sym::mod(i, size); });
 }
 

@@ -58,6 +58,7 @@ const OperatorCase kJoining[] = {
 const OperatorCase kPadding[] = {
     {"aten::pad(x0, [2, 1], \"reflect\")", {"i64[1, 3] = [0, 1, 2]"}, {"i64[1, 6] = [2, 1, 0, 1, 2, 1]"}},
     {"aten::pad(x0, [2, 1], \"replicate\")", {"i64[1, 3] = [0, 1, 2]"}, {"i64[1, 6] = [0, 0, 0, 1, 2, 2]"}},
+    {"aten::pad(x0, [2, 1], \"circular\")", {"i64[1, 3] = [0, 1, 2]"}, {"i64[1, 6] = [1, 2, 0, 1, 2, 0]"}},
     {"aten::constant_pad_nd(x0, [-1, 2], 9)", {"i64[3] = [0, 1, 2]"}, {"i64[4] = [1, 2, 9, 9]"}},
     {"aten::roll(x0, [1])", {"i64[2, 2] = [0, 1, 2, 3]"}, {"i64[2, 2] = [3, 0, 1, 2]"}},
     {"aten::roll(x0, [1], [0])", {"i64[2, 2] = [0, 1, 2, 3]"}, {"i64[2, 2] = [2, 3, 0, 1]"}},
@@ -95,6 +96,9 @@ TEST(Views, PositionsThatSizesTellAreGuarded) {
   EXPECT_EQ(guards("f32[3] = aten::select.int(x, 0, 5)"), "");
   EXPECT_EQ(guards("f32[2, 3] = aten::narrow(x, 0, s0, 2)"), "s0 <= 62; ");
   EXPECT_EQ(guards("f32[64, 3] = aten::select_scatter(x, z, 0, s0)"), "s0 <= 63; ");
+  EXPECT_EQ(guards("f32[64, s0 + 3] = aten::reflection_pad1d(x, [s0, 0])"), "s0 <= 2; s0 <= 4; ");
+  EXPECT_EQ(guards("f32[s0 + 1] = aten::pad(y, [0, 1], \"circular\")"), "");
+  EXPECT_EQ(guards("f32[s0 + 5] = aten::pad(y, [5, 0], \"circular\")"), "5 <= s0; ");
   EXPECT_EQ(guards("f32[4 - s0, s0] = aten::unfold(z, 0, s0, 1)"), "s0 <= 3; s0 <= 4; ");
   // Of an index as long as the caller says the source has as many elements.
   Program program =
