@@ -1,7 +1,5 @@
 #include "formula/nn/loss.h"
 
-#include <numbers>
-
 #include "base/error.h"
 #include "formula/basics/index_tensors.h"
 #include "formula/basics/operators.h"
@@ -32,15 +30,6 @@ Tensor huber_loss(Tensor x, Tensor t, double delta) {
 
 Tensor soft_margin_loss(Tensor x, Tensor t) { return log1p(exp(-t * x)); }
 
-Tensor kl_div(Tensor x, Tensor t, bool log_target) {
-  if (log_target) return exp(t) * (t - x);
-  return where(eq(t, 0), 0, t * log(t)) - t * x;
-}
-
-Tensor hinge_embedding_loss(Tensor x, Tensor t, double margin) {
-  return where(ne(t, 1), maximum(margin - x, 0), 0) + where(ne(t, -1), x, 0);
-}
-
 Tensor binary_cross_entropy(Tensor x, Tensor t, Tensor weight) {
   // Logarithms are kept above -100, so that a sure and wrong answer costs something finite.
   Tensor z = (t - 1.0) * maximum(log1p(-x), -100) - t * maximum(log(x), -100);
@@ -52,23 +41,6 @@ Tensor binary_cross_entropy_with_logits(Tensor x, Tensor t, Tensor weight, Tenso
   if (positive_weight.defined()) softplus = softplus * ((positive_weight - 1.0) * t + 1.0);
   Tensor z = (1.0 - t) * x + softplus;
   return weight.defined() ? z * weight : z;
-}
-
-Tensor poisson_nll_loss(Tensor x, Tensor t, bool log_input, bool full, double eps) {
-  Tensor z = log_input ? exp(x) - t * x : x - t * log(x + eps);
-  if (!full) return z;
-  Tensor stirling = t * log(t) - t + 0.5 * log(2 * std::numbers::pi * t);
-  return z + where(t <= 1, 0, stirling);
-}
-
-Tensor margin_ranking_loss(Tensor x1, Tensor x2, Tensor t, double margin) { return maximum(-t * (x1 - x2) + margin, 0); }
-
-Tensor cosine_embedding_loss(Tensor x1, Tensor x2, Tensor t, double margin) {
-  constexpr double kEpsilon = 1e-12;
-  const int64_t dim = t.rank();  // the vectors are the last dim
-  auto sum = [&](Tensor x) { return x.builder().sum(x, {dim}); };
-  Tensor similarity = sum(x1 * x2) / sqrt((sum(x1 * x1) + kEpsilon) * (sum(x2 * x2) + kEpsilon));
-  return where(eq(t, 1), 1.0 - similarity, 0) + where(eq(t, -1), maximum(similarity - margin, 0), 0);
 }
 
 // ---- over classes ---------------------------------------------------------------------------------------------------

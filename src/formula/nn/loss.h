@@ -14,28 +14,16 @@ Tensor reduced(Tensor loss, LossReduction reduction);
 
 // ---- by element: x the prediction, t the target -----------------------------------------------------------------------
 
-Tensor mse_loss(Tensor x, Tensor t);                             // (x - t)^2
-Tensor l1_loss(Tensor x, Tensor t);                              // |x - t|
-Tensor smooth_l1_loss(Tensor x, Tensor t, double beta);          // (x - t)^2/(2 beta) below beta, then |x - t| - beta/2 (Girshick, 2015)
-Tensor huber_loss(Tensor x, Tensor t, double delta);             // (x - t)^2/2 up to delta, then delta (|x - t| - delta/2) (Huber, 1964)
-Tensor soft_margin_loss(Tensor x, Tensor t);                     // log(1 + e^(-t x)) for targets -1 and 1
-Tensor kl_div(Tensor x, Tensor t, bool log_target);              // t (log t - x), x a logarithm, and t one too with log_target
-Tensor hinge_embedding_loss(Tensor x, Tensor t, double margin);  // x where t is 1, max(margin - x, 0) where it is -1
+Tensor mse_loss(Tensor x, Tensor t);                     // (x - t)^2
+Tensor l1_loss(Tensor x, Tensor t);                      // |x - t|
+Tensor smooth_l1_loss(Tensor x, Tensor t, double beta);  // (x - t)^2/(2 beta) below beta, then |x - t| - beta/2 (Girshick, 2015)
+Tensor huber_loss(Tensor x, Tensor t, double delta);     // (x - t)^2/2 up to delta, then delta (|x - t| - delta/2) (Huber, 1964)
+Tensor soft_margin_loss(Tensor x, Tensor t);             // log(1 + e^(-t x)) for targets -1 and 1
 
 // -t log(x) - (1 - t) log(1 - x) for probabilities x; logarithms are kept above -100.
 Tensor binary_cross_entropy(Tensor x, Tensor t, Tensor weight);
 // … of sigmoid(x), without overflow. `positive_weight` multiplies the loss of what is positive in t.
 Tensor binary_cross_entropy_with_logits(Tensor x, Tensor t, Tensor weight, Tensor positive_weight);
-
-// e^x - t x with log_input, else x - t log(x + eps); `full` adds Stirling's approximation of log(t!) where t > 1.
-Tensor poisson_nll_loss(Tensor x, Tensor t, bool log_input, bool full, double eps);
-
-// max(margin - t (x1 - x2), 0) for targets -1 and 1.
-Tensor margin_ranking_loss(Tensor x1, Tensor x2, Tensor t, double margin);
-
-// 1 - cos(x1, x2) where t is 1, max(cos(x1, x2) - margin, 0) where it is -1, of vectors in the last dim. t has the other dims and any
-// dtype.
-Tensor cosine_embedding_loss(Tensor x1, Tensor x2, Tensor t, double margin);
 
 // ---- over classes: x [N, C] or [C], of any floating dtype -------------------------------------------------------------
 

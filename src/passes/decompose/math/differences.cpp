@@ -40,9 +40,9 @@ std::vector<Tensor> diff(Decomposer& d, const Args& a) {
 
 // ---- integrals -----------------------------------------------------------------------------------------------------
 
-// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row). Integers stay
-// integers.
-Tensor double_areas(Tensor y, Tensor x, int64_t dim) {
+// Twice the areas between neighbours under y, whose places are x (rank 1: the same for every row), in `dtype`. Distances and sums of
+// neighbours have the dtypes of their tensors: small integers wrap around.
+Tensor double_areas(Tensor y, Tensor x, int64_t dim, DType dtype) {
   Builder& b = y.builder();
   Sizes sizes(y.sizes().size(), 1);
   if (x.rank() == 1) {
@@ -52,7 +52,9 @@ Tensor double_areas(Tensor y, Tensor x, int64_t dim) {
     std::copy(x.sizes().rbegin(), x.sizes().rend(), sizes.rbegin());
     x = b.reshape(x, sizes);
   }
-  return (without_first(x, dim) - without_last(x, dim)) * (without_first(y, dim) + without_last(y, dim));
+  const Tensor distances = b.cast(wide(without_first(x, dim)) - wide(without_last(x, dim)), x.dtype());
+  const Tensor heights = b.cast(wide(without_first(y, dim)) + wide(without_last(y, dim)), y.dtype());
+  return b.cast(distances, dtype) * b.cast(heights, dtype);
 }
 
 // The areas times 1 / `unit`, in a dtype to sum them in.
@@ -72,7 +74,7 @@ Areas areas_of(const Args& a) {
   if (has_parameter(a, "x")) {
     Tensor x = require_real(a.tensor("x"));
     dtype = result_dtype(std::vector<Tensor>{y, x});
-    areas = double_areas(b.cast(y, compute_dtype(dtype)), b.cast(x, compute_dtype(dtype)), dim);
+    areas = double_areas(y, x, dim, compute_dtype(dtype));
   } else {
     y = b.cast(y, compute_dtype(dtype));
     areas = without_first(y, dim) + without_last(y, dim);

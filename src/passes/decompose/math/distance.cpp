@@ -88,16 +88,22 @@ std::vector<Tensor> pdist(Decomposer& d, const Args& a) {
   return {b.cast(norm_of(d, rows(i) - rows(j), a.number("p"), {-1}), x.dtype())};
 }
 
-// Norms below eps count as eps, which is a number of the operands' type: 1e-8 is 0 in float16.
+// Norms below eps count as eps, which is a number of the vectors' type: 1e-8 is 0 in float16. Each vector is divided by its own norm, in
+// its own floating type, before the two meet: the product of two norms may overflow where neither does.
 std::vector<Tensor> cosine_similarity(Decomposer& d, const Args& a) {
-  const Pair pair = pair_of(d, a, "x1", "x2");
-  const Sizes sizes = d.b.broadcast(pair.x.sizes(), pair.y.sizes());
+  Builder& b = d.b;
+  const Tensor x = a.tensor("x1"), y = a.tensor("x2");
+  const DType dtype = promoted_dtype(a, {"x1", "x2"});
+  if (!is_floating(dtype)) throw Error(ErrorKind::InvalidModel, "cosine_similarity of integers: one tensor must be floating");
+  const Sizes sizes = b.broadcast(x.sizes(), y.sizes());
   const Dims dim = {a.constant("dim")};
-  Tensor x = d.b.expand(pair.x, sizes), y = d.b.expand(pair.y, sizes);
-  const Tensor eps = d.b.cast(d.b.scalar(pair.dtype, a.number("eps")), x.dtype());
-  // Each vector is divided by its own norm first: the product of two norms may overflow where neither does.
-  auto normalised = [&](Tensor v) { return v / maximum(norm_of(d, v, 2, dim, true), eps); };
-  return {d.b.cast(d.b.sum(normalised(x) * normalised(y), dim), pair.dtype)};
+  const auto normalised = [&](Tensor v) {
+    v = b.expand(is_floating(v.dtype()) ? v : b.cast(v, dtype), sizes);
+    const Tensor eps = b.cast(b.scalar(v.dtype(), a.number("eps")), compute_dtype(v.dtype()));
+    const Tensor norm = b.cast(maximum(wide(norm_of(d, v, 2, dim, true)), eps), v.dtype());
+    return d.call1("aten::div.Tensor", {v, norm});
+  };
+  return {d.call1("aten::sum.dim_IntList", {d.call1("aten::mul.Tensor", {normalised(x), normalised(y)}), dim})};
 }
 
 constexpr DecompositionRow kDistanceRows[] = {

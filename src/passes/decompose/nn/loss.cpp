@@ -1,6 +1,8 @@
 // ATen's losses between a prediction and a target of the same shape, and margin losses.
 #include "formula/nn/loss.h"
 
+#include <numbers>
+
 #include "formula/basics/operators.h"
 #include "formula/basics/precision.h"
 #include "passes/decompose/arguments/operands.h"
@@ -36,10 +38,6 @@ std::vector<Tensor> with_number(Decomposer& d, const Args& a, std::string_view n
 }
 std::vector<Tensor> smooth_l1_loss(Decomposer& d, const Args& a) { return with_number<formula::smooth_l1_loss>(d, a, "beta"); }
 std::vector<Tensor> huber_loss(Decomposer& d, const Args& a) { return with_number<formula::huber_loss>(d, a, "delta"); }
-std::vector<Tensor> hinge_embedding_loss(Decomposer& d, const Args& a) {
-  return {with_dtype_of(d, a.tensor("self"), with_number<formula::hinge_embedding_loss>(d, a, "margin")[0])};
-}
-
 std::vector<Tensor> binary_cross_entropy(Decomposer& d, const Args& a) {
   Tensor weight = wide(a.optional_tensor("weight"));
   auto loss = [&](Tensor x, Tensor t) { return formula::binary_cross_entropy(x, t, weight); };
@@ -52,44 +50,104 @@ std::vector<Tensor> binary_cross_entropy_with_logits(Decomposer& d, const Args& 
   return {with_dtype_of(d, a.tensor("target"), elementwise_loss(d, a, loss, "self", "target")[0])};
 }
 
+// ---- losses that PyTorch composes of other operators ---------------------------------------------------------------
+
+// These operators, with the promotion of each step: log of integers is float32 whatever stands beside it, u8 minus u8 wraps around, and
+// what is too small for float16 is 0.
+class Steps {
+ public:
+  explicit Steps(Decomposer& d) : d_(d) {}
+  using Value = Decomposer::Value;
+
+  Tensor add(Value x, Value y) { return d_.call1("aten::add.Tensor", {x, y}); }
+  Tensor subtract(Value x, Value y) { return d_.call1("aten::sub.Tensor", {x, y}); }
+  Tensor multiply(Value x, Value y) { return d_.call1("aten::mul.Tensor", {x, y}); }
+  Tensor divide(Value x, Value y) { return d_.call1("aten::div.Tensor", {x, y}); }
+  Tensor exp(Value x) { return d_.call1("aten::exp", {x}); }
+  Tensor log(Value x) { return d_.call1("aten::log", {x}); }
+  Tensor sqrt(Value x) { return d_.call1("aten::sqrt", {x}); }
+  Tensor sum(Value x, const Dims& dims) { return d_.call1("aten::sum.dim_IntList", {x, dims}); }
+  Tensor at_least_0(Value x) { return d_.call1("aten::clamp_min", {x, 0}); }
+  Tensor equal(Value x, Value y) { return d_.call1("aten::eq.Tensor", {x, y}); }
+  Tensor distance(Value x, Value y, double p, double eps) { return d_.call1("aten::pairwise_distance", {x, y, p, eps}); }
+
+  std::vector<Tensor> reduced(Tensor loss, const Args& a) {
+    const formula::LossReduction reduction = loss_reduction(a);
+    if (reduction == formula::LossReduction::None) return {loss};
+    return {d_.call1(reduction == formula::LossReduction::Mean ? "aten::mean" : "aten::sum", {loss})};
+  }
+
+ private:
+  Decomposer& d_;
+};
+
+std::vector<Tensor> l1_loss(Decomposer& d, const Args& a) {
+  Steps s(d);
+  return s.reduced(d.call1("aten::abs", {s.subtract(a.tensor("self"), a.tensor("target"))}), a);
+}
+
+// t (log t - x), x a logarithm, and t one too with log_target.
 std::vector<Tensor> kl_div(Decomposer& d, const Args& a) {
-  const bool log_target = a.flag("log_target");
-  auto loss = [log_target](Tensor x, Tensor t) { return formula::kl_div(x, t, log_target); };
-  return elementwise_loss(d, a, loss, "self", "target");
+  Steps s(d);
+  const Tensor x = a.tensor("self"), t = a.tensor("target");
+  if (!is_floating(x.dtype()) || !is_floating(t.dtype())) throw Error(ErrorKind::InvalidModel, "kl_div is for floating tensors");
+  if (a.flag("log_target")) return s.reduced(s.multiply(s.exp(t), s.subtract(t, x)), a);
+  return s.reduced(s.subtract(d.call1("aten::xlogy.Tensor", {t, t}), s.multiply(t, x)), a);
 }
 
+// x where t is 1, max(margin - x, 0) where it is -1. The margin is a number of x's dtype.
+std::vector<Tensor> hinge_embedding_loss(Decomposer& d, const Args& a) {
+  Steps s(d);
+  const Tensor x = a.tensor("self"), t = a.tensor("target");
+  const Tensor distance = s.at_least_0(s.subtract(d.b.cast(d.b.scalar(DType::F64, a.number("margin")), x.dtype()), x));
+  return s.reduced(s.add(where(s.equal(t, 1), 0, distance), where(s.equal(t, -1), 0, x)), a);
+}
+
+// max(margin - t (x1 - x2), 0) for targets -1 and 1.
 std::vector<Tensor> margin_ranking_loss(Decomposer& d, const Args& a) {
-  const double margin = a.number("margin");
-  auto loss = [margin](Tensor x1, Tensor x2, Tensor t) { return formula::margin_ranking_loss(x1, x2, t, margin); };
-  return elementwise_loss(d, a, loss, "input1", "input2", "target");
+  Steps s(d);
+  const Tensor wrong = s.multiply(d.call1("aten::neg", {a.tensor("target")}), s.subtract(a.tensor("input1"), a.tensor("input2")));
+  return s.reduced(s.at_least_0(s.add(wrong, a.number("margin"))), a);
 }
 
+// e^x - t x with log_input, else x - t log(x + eps); `full` adds Stirling's approximation of log(t!) where t > 1, in the other's dtype.
 std::vector<Tensor> poisson_nll_loss(Decomposer& d, const Args& a) {
-  const bool log_input = a.flag("log_input"), full = a.flag("full");
-  const double eps = a.number("eps");
-  auto loss = [=](Tensor x, Tensor t) { return formula::poisson_nll_loss(x, t, log_input, full, eps); };
-  return elementwise_loss(d, a, loss, "input", "target");
+  Steps s(d);
+  const Tensor x = a.tensor("input"), t = a.tensor("target");
+  Tensor loss =
+      a.flag("log_input") ? s.subtract(s.exp(x), s.multiply(t, x)) : s.subtract(x, s.multiply(t, s.log(s.add(x, a.number("eps")))));
+  if (a.flag("full")) {
+    const Tensor circle = s.multiply(s.log(s.multiply(t, 2 * std::numbers::pi)), 0.5);
+    const Tensor stirling = s.add(s.subtract(s.multiply(t, s.log(t)), t), circle);
+    loss = d.b.cast(s.add(loss, where(t <= 1, 0, stirling)), loss.dtype());
+  }
+  return s.reduced(loss, a);
 }
 
-// ---- losses over vectors --------------------------------------------------------------------------------------------
-
+// 1 - cos(x1, x2) where t is 1, max(cos(x1, x2) - margin, 0) where it is -1, of vectors in the last dim. t has the other dims.
 std::vector<Tensor> cosine_embedding_loss(Decomposer& d, const Args& a) {
-  const double margin = a.number("margin");
-  const Tensor t = a.tensor("target");  // only compared: its dtype is not the loss's
-  auto loss = [&](Tensor x1, Tensor x2) { return formula::cosine_embedding_loss(x1, x2, t, margin); };
-  return elementwise_loss(d, a, loss, "input1", "input2");
+  constexpr double kEpsilon = 1e-12;
+  Steps s(d);
+  const Tensor x1 = a.tensor("input1"), x2 = a.tensor("input2"), t = a.tensor("target");
+  const Dims dim = {t.rank()};
+  const Tensor square1 = s.add(s.sum(s.multiply(x1, x1), dim), kEpsilon), square2 = s.add(s.sum(s.multiply(x2, x2), dim), kEpsilon);
+  const Tensor cosine = s.divide(s.sum(s.multiply(x1, x2), dim), s.sqrt(s.multiply(square1, square2)));
+  const Tensor apart = where(s.equal(t, 1), s.subtract(1, cosine), 0);
+  return s.reduced(s.add(apart, where(s.equal(t, -1), s.at_least_0(s.subtract(cosine, a.number("margin"))), 0)), a);
 }
 
+// max(margin + |anchor - positive| - |anchor - negative|, 0); with `swap` the nearer of anchor and positive to negative counts.
 std::vector<Tensor> triplet_margin_loss(Decomposer& d, const Args& a) {
-  const double margin = a.number("margin");
-  auto distance = [&](Tensor x, Tensor y) { return d.call1("aten::pairwise_distance", {x, y, a.number("p"), a.number("eps")}); };
-  auto loss = [&](Tensor anchor, Tensor positive, Tensor negative) {
-    Tensor apart = distance(anchor, negative);
-    if (a.flag("swap")) apart = minimum(apart, distance(positive, negative));
-    return maximum(margin + distance(anchor, positive) - apart, 0);
+  Steps s(d);
+  const auto distance = [&](std::string_view x, std::string_view y) {
+    return s.distance(a.tensor(x), a.tensor(y), a.number("p"), a.number("eps"));
   };
-  return elementwise_loss(d, a, loss, "anchor", "positive", "negative");
+  Tensor apart = distance("anchor", "negative");
+  if (a.flag("swap")) apart = d.call1("aten::minimum", {apart, distance("positive", "negative")});
+  return s.reduced(s.at_least_0(s.subtract(s.add(distance("anchor", "positive"), a.number("margin")), apart)), a);
 }
+
+// ---- losses over classes -------------------------------------------------------------------------------------------
 
 std::vector<Tensor> multi_margin_loss(Decomposer&, const Args& a) {
   const Tensor weight = a.has("weight") ? a.tensor("weight") : Tensor();
@@ -105,7 +163,7 @@ std::vector<Tensor> multilabel_margin_loss(Decomposer& d, const Args& a) { retur
 
 constexpr DecompositionRow kLossRows[] = {
     {"aten::mse_loss", of_target<formula::mse_loss>},
-    {"aten::l1_loss", of_target<formula::l1_loss>},
+    {"aten::l1_loss", l1_loss},
     {"aten::smooth_l1_loss", smooth_l1_loss},
     {"aten::huber_loss", huber_loss},
     {"aten::binary_cross_entropy", binary_cross_entropy},
