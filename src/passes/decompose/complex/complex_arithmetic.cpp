@@ -1,4 +1,6 @@
 // Arithmetic and functions of complex tensors, part by part, and products of complex matrices.
+#include <bit>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -164,52 +166,70 @@ std::vector<Tensor> test_parts(Decomposer& d, const Args& a) {
 
 // ---- products of matrices and what else is linear in two arguments -----------------------------------------------------
 
-// (a + bi)(c + di) with an operator that multiplies, such as a matrix product: four real ones.
-std::vector<Tensor> bilinear(Decomposer& d, const Args& a) {
+// The tensors that an operator multiplies, one or several.
+size_t count_factors(const Args& a) {
+  size_t count = 0;
+  for (const Parameter& each : a.schema().parameters) {
+    const Argument& argument = a.raw(each.name);
+    if (const auto* list = std::get_if<InputList>(&argument)) count += list->size();
+    if (std::holds_alternative<InputRef>(argument) && each.name != "bias") ++count;
+  }
+  return count;
+}
+
+// (a + bi)(c + di)… with an operator that is linear in each factor, such as a matrix product or a sum over one tensor: a real one for
+// each choice of parts, times i for each imaginary one.
+std::vector<Tensor> multilinear(Decomposer& d, const Args& a) {
+  constexpr size_t kMostFactors = 4;
   const DType dtype = result_part(d, a);
-  auto apply_to = [&](bool first_imaginary, bool second_imaginary) {
+  const size_t factors = count_factors(a);
+  if (factors > kMostFactors) {
+    throw Error(ErrorKind::Unsupported, fmt::format("{} of {} complex tensors", a.schema().name, factors)).help("multiply a few at a time");
+  }
+  // Bit i of `imaginary` says which part of factor i is taken. Undefined where a real factor has none.
+  auto apply_to = [&](size_t imaginary) {
     std::vector<Decomposer::Value> values;
-    int seen = 0;
+    size_t seen = 0;
+    bool is_nothing = false;
     // What is added to the product belongs to the parts that the first argument's real part gives.
     auto added = [&](Tensor x, bool is_pair) {
-      if (first_imaginary) return Tensor();
-      if (is_pair) return d.b.cast(second_imaginary ? parts(x).im : parts(x).re, dtype);
-      return second_imaginary ? Tensor() : d.b.cast(x, dtype);
+      if ((imaginary & 1) != 0) return Tensor();
+      const bool takes_imaginary = imaginary != 0;
+      if (is_pair) return d.b.cast(takes_imaginary ? parts(x).im : parts(x).re, dtype);
+      return takes_imaginary ? Tensor() : d.b.cast(x, dtype);
     };
     auto part = [&](Tensor x, bool is_pair) {
-      const bool imaginary = seen++ == 0 ? first_imaginary : second_imaginary;
-      if (is_pair) return d.b.cast(imaginary ? parts(x).im : parts(x).re, dtype);
-      return imaginary ? Tensor() : d.b.cast(x, dtype);
+      const bool takes_imaginary = (imaginary >> seen++ & 1) != 0;
+      is_nothing = is_nothing || (takes_imaginary && !is_pair);
+      if (is_pair) return d.b.cast(takes_imaginary ? parts(x).im : parts(x).re, dtype);
+      return d.b.cast(x, dtype);
     };
-    bool is_nothing = false;
     for (const Parameter& each : a.schema().parameters) {
       const Argument& argument = a.raw(each.name);
       if (const auto* list = std::get_if<InputList>(&argument)) {
         Tensors tensors = a.tensors(each.name);
-        for (size_t i = 0; i < tensors.size(); ++i) {
-          tensors[i] = part(tensors[i], is_complex_input(d, *(*list)[i]));
-          is_nothing = is_nothing || !tensors[i].defined();
-        }
-        if (tensors.size() != 2) {
-          throw Error(ErrorKind::Unsupported, fmt::format("{} of {} complex tensors", a.schema().name, tensors.size()))
-              .help("multiply two at a time");
-        }
+        for (size_t i = 0; i < tensors.size(); ++i) tensors[i] = part(tensors[i], is_complex_input(d, *(*list)[i]));
         values.emplace_back(tensors);
       } else if (each.name == "bias" && std::holds_alternative<InputRef>(argument)) {
         values.emplace_back(added(a.tensor(each.name), is_complex_input(d, argument)));
       } else if (std::holds_alternative<InputRef>(argument)) {
-        Tensor x = part(a.tensor(each.name), is_complex_input(d, argument));
-        is_nothing = is_nothing || !x.defined();
-        values.emplace_back(x);
+        values.emplace_back(part(a.tensor(each.name), is_complex_input(d, argument)));
       } else {
         values.emplace_back(argument);
       }
     }
     return is_nothing ? Tensor() : d.call1(a.schema().name, std::move(values));
   };
-  auto sum = [](Tensor x, Tensor y) { return !y.defined() ? x : x.defined() ? x + y : y; };
-  Tensor real = apply_to(false, false), both = apply_to(true, true);
-  return {pairs_of({both.defined() ? real - both : real, sum(apply_to(false, true), apply_to(true, false))})};
+  Complex sum;
+  for (size_t imaginary = 0; imaginary < size_t{1} << factors; ++imaginary) {
+    const Tensor product = apply_to(imaginary);
+    if (!product.defined()) continue;
+    const int power = std::popcount(imaginary) % 4;
+    Tensor& total = power % 2 == 0 ? sum.re : sum.im;
+    const bool negative = power >= 2;
+    total = total.defined() ? (negative ? total - product : total + product) : negative ? -product : product;
+  }
+  return {pairs_of(sum)};
 }
 
 Complex times_number(Complex x, double factor) { return factor == 1 ? x : Complex{x.re * factor, x.im * factor}; }
@@ -427,24 +447,24 @@ constexpr DecompositionRow kComplexArithmeticRows[] = {
     {"aten::isinf", test_parts<false>},
     {"aten::isfinite", test_parts<true>},
 
-    {"aten::mm", bilinear},
-    {"aten::bmm", bilinear},
-    {"aten::mv", bilinear},
-    {"aten::dot", bilinear},
-    {"aten::matmul", bilinear},
-    {"aten::linalg_matmul", bilinear},
-    {"aten::outer", bilinear},
-    {"aten::kron", bilinear},
-    {"aten::einsum", bilinear},
-    {"aten::tensordot", bilinear},
-    {"aten::inner", bilinear},
-    {"aten::linear", bilinear},
-    {"aten::conv1d", bilinear},
-    {"aten::conv2d", bilinear},
-    {"aten::conv3d", bilinear},
-    {"aten::convolution", bilinear},
-    {"aten::conv_transpose1d", bilinear},
-    {"aten::conv_transpose2d.input", bilinear},
+    {"aten::mm", multilinear},
+    {"aten::bmm", multilinear},
+    {"aten::mv", multilinear},
+    {"aten::dot", multilinear},
+    {"aten::matmul", multilinear},
+    {"aten::linalg_matmul", multilinear},
+    {"aten::outer", multilinear},
+    {"aten::kron", multilinear},
+    {"aten::einsum", multilinear},
+    {"aten::tensordot", multilinear},
+    {"aten::inner", multilinear},
+    {"aten::linear", multilinear},
+    {"aten::conv1d", multilinear},
+    {"aten::conv2d", multilinear},
+    {"aten::conv3d", multilinear},
+    {"aten::convolution", multilinear},
+    {"aten::conv_transpose1d", multilinear},
+    {"aten::conv_transpose2d.input", multilinear},
     {"aten::addmm", add_product},
     {"aten::addmv", add_product},
     {"aten::baddbmm", add_product},
