@@ -46,8 +46,11 @@ std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
 
 // With binaries of CUDA units all compilers run at once, on the longest texts first: products on tensor cores take several times as long as
 // others. The wrapper is not optimised then: it starts kernels, and compiles in half the time.
-std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
+std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
                           const std::function<void(const KernelResources&)>& told) {
+  KeptSources kept;
+  CompileOptions how = asked;
+  if (how.kept == nullptr) how.kept = &kept;
   const auto& [units, gpu_units, binaries] = sources;
   if (gpu_units.empty()) return build_of_cpp(units, tools, threads, how);
   CompileOptions plain = how;

@@ -19,8 +19,8 @@ struct LibrarySources {
 };
 
 // The bytes of the shared library, made by `threads` compilers at a time. `told`: what each kernel takes of a GPU; from several threads.
-// Throws what the compilers do.
-std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& how,
+// Throws what the compiler of the first unit that failed does; the sources of all that failed are kept in one folder.
+std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
                           const std::function<void(const KernelResources&)>& told = {});
 
 // As compilers' messages and kept files call it: "program" where it is the only one.

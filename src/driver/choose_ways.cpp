@@ -142,10 +142,11 @@ class Libraries {
     try {
       std::mutex telling;
       std::string spills;
-      const std::string library = build_library(sources, *how_.tools, 1, {.optimization = 2}, [&](const KernelResources& kernel) {
-        const std::lock_guard lock(telling);
-        if (kernel.spilled_bytes > 0) spills = fmt::format("its kernel spills {} bytes of registers", kernel.spilled_bytes);
-      });
+      const std::string library =
+          build_library(sources, *how_.tools, 1, {.optimization = 2, .kept = &failed_}, [&](const KernelResources& kernel) {
+            const std::lock_guard lock(telling);
+            if (kernel.spilled_bytes > 0) spills = fmt::format("its kernel spills {} bytes of registers", kernel.spilled_bytes);
+          });
       const bool is_default = &way == &problems_[problem].ways().front();
       if (!spills.empty() && !is_default) return spills;
       write_file_atomically(folder_of(problem) / (way.name + ".so"), std::string_view(library));
@@ -160,6 +161,7 @@ class Libraries {
   const std::vector<StepProblem>& problems_;
   const WaysOptions& how_;
   TempFolder folder_{"toroid-ways"};
+  KeptSources failed_{folder_.path()};  // a way that does not compile is left out, and its source with it
   std::atomic<bool> is_over_ = false;
   std::vector<std::vector<std::future<std::string>>> made_;  // by problem and way
   std::optional<ThreadPool> pool_;                           // its destructor waits

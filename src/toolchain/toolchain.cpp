@@ -258,11 +258,8 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   } else {
     std::string input = file_name_for(options.name);
     try {
-      TempFolder failed("toroid-failed");
-      const fs::path kept = failed.path() / input;
-      write_file_atomically(kept, source);
-      failed.keep();
-      input = kept.string();
+      KeptSources own;
+      input = (options.kept != nullptr ? *options.kept : own).keep(input, source).string();
       help += "the source is kept in " + input;
     } catch (const Error& unkept) {  // as where the disk is full, which may be what the compiler failed for
       help += fmt::format("the source could not be kept ({}); compile with --save-source to see it", unkept.message());

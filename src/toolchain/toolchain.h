@@ -19,6 +19,7 @@
 
 #include "base/machine/isa.h"
 #include "toolchain/compiler.h"
+#include "toolchain/kept_sources.h"
 #include "toolchain/probe_cache.h"
 
 namespace toroid {
@@ -43,6 +44,7 @@ struct CompileOptions {
   // What a line of the source, counted from 1, was made for in the user's terms; empty where nobody knows. Asked when the compiler
   // complains of the line.
   std::function<std::string(size_t line)> origin_of_line = {};
+  KeptSources* kept = nullptr;  // where the source of a failure is kept; null: in a folder of its own
 };
 
 class Toolchain {
