@@ -172,6 +172,7 @@ void copy_rows(const MatrixOf<Stored>& from, Range rows, Range columns, Element*
 #define TOROID_COPIES(ELEMENT, STORED)                                                                                             \
   template void pack_panels(const MatrixOf<STORED>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, ELEMENT* out); \
   template void copy_rows(const MatrixOf<STORED>& from, Range rows, Range columns, ELEMENT* to, int64_t to_row);
+TOROID_COPIES(float, int8_t)
 TOROID_COPIES(double, double)
 TOROID_COPIES(uint64_t, uint64_t)
 TOROID_COPIES(uint32_t, uint32_t)

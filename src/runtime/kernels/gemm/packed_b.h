@@ -83,7 +83,7 @@ using Matrix = MatrixOf<float>;
 
 // Writes the panels [first, last) of a packed matrix of this depth and so many columns; `out` is where the first of them goes.
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs = false);
-// The same of elements that are converted: to double from double, to uint32_t from it and narrower integers, to uint64_t from uint64_t.
+// The same of elements that are converted: to float from int8_t, to double from double, to uint32_t from it and narrower integers, to uint64_t from uint64_t.
 template <class Element, class Stored>
 void pack_panels(const MatrixOf<Stored>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, Element* out);
 // Writes rows of 16 columns, of which b has so many and the others are 0, whatever the width of the machine's panels.

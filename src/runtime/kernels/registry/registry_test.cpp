@@ -158,11 +158,16 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
                                : byte_pair_kernels() != nullptr ? "pairs"
                                                                 : "widened";
   EXPECT_EQ(cheapest("matmul.i32(i8[128, 768], constant i8[768, 3072]/[1, 768]) -> i32[128, 3072]"), of_bytes);
-  EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_amx() ? "tiles" : "widened");
+  EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], constant i8[768, 3072]) -> f32[128, 3072]"), has_amx() ? "tiles" : "kept");
+  EXPECT_EQ(cheapest("matmul.int8(f32[1024, 2048], constant i8[2048, 2048]) -> f32[1024, 2048]"), has_amx() ? "tiles" : "kept");
   if (!has_amx()) {
     EXPECT_EQ(cheapest("matmul.int8(f32[1, 768], constant i8[768, 3072]) -> f32[1, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[4, 768], constant i8[768, 3072]) -> f32[4, 3072]"), "in-registers");
     EXPECT_EQ(cheapest("matmul.int8(f32[13, 768], constant i8[768, 3072]) -> f32[13, 3072]"), "widened");
+    EXPECT_EQ(cheapest("matmul.int8(f32[13, 768], constant i8[768, 768]) -> f32[13, 768]"), "kept");
+    EXPECT_EQ(cheapest("matmul.int8(f32[63, 2048], constant i8[2048, 2048]) -> f32[63, 2048]"), "widened");
+    EXPECT_EQ(cheapest("matmul.int8(f32[128, 768], i8[768, 3072]) -> f32[128, 3072]"),
+              "widened");  // whose bytes may be others in each call
     const bool has_pairs = bf16_dot_microkernels() != nullptr;
     EXPECT_EQ(cheapest("matmul.int8(bf16[128, 768], constant i8[768, 3072]) -> bf16[128, 3072]"), has_pairs ? "pairs" : "widened");
   }

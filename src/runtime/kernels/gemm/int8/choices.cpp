@@ -26,6 +26,7 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   constexpr double kShareOfPeak = 0.6;
   return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
 }
+constexpr double kFloatBytes = sizeof(float);
 double elements_of_b(const Problem& problem) { return static_cast<double>(depth(problem)) * static_cast<double>(columns(problem)); }
 
 // ---- int8
@@ -92,6 +93,26 @@ const Implementation kOfFloats[] = {
            return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, kToWidenAndKeep);
          },
      .plan = plan_int8_widened},
+    {.name = "kept",
+     .description = "panels of float32, made once, which take four times the memory of the bytes",
+     .gate = [](const Problem& problem) -> Gate {
+       if (has_amx()) return "tiles are quicker than float32 in vectors";
+       if (problem.inputs[0].dtype != DType::F32) return "the rows are not of float32";
+       if (!problem.inputs[1].is_constant) return "the right side is no constant";
+       if (rows(problem) <= kMostRowsInRegisters) return formatted("it is for more than {} rows", kMostRowsInRegisters);
+       // Few rows wait for floats from memory, unless the last-level cache may have them.
+       constexpr int64_t kRowsThatHideReading = 64;
+       constexpr double kMostInCache = 6 << 20;
+       const double bytes = kFloatBytes * elements_of_b(problem);
+       if (rows(problem) >= kRowsThatHideReading || bytes <= kMostInCache) return std::nullopt;
+       return formatted("reading {} bytes of float32 takes longer than widening", static_cast<int64_t>(bytes));
+     },
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           constexpr double kSpeed = 1.5;  // as of widened panels
+           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem));
+         },
+     .plan = plan_int8_kept},
     {.name = "in-registers",
      .description = "bytes that become float32 as they are multiplied, for each strip of rows",
      .gate = [](const Problem& problem) -> Gate {

@@ -15,6 +15,7 @@ std::unique_ptr<const KernelPlan> plan_bytes_tiles(const KernelCall& call);  // 
 
 // The left side F32, BF16 or F16, and the result one of them: bytes are widened as they are read.
 std::unique_ptr<const KernelPlan> plan_int8_widened(const KernelCall& call);       // a panel to float32, once for a block of rows
+std::unique_ptr<const KernelPlan> plan_int8_kept(const KernelCall& call);          // panels to float32, once in a plan's life; the left F32
 std::unique_ptr<const KernelPlan> plan_int8_in_registers(const KernelCall& call);  // as they are multiplied: for few rows
 std::unique_ptr<const KernelPlan> plan_int8_pairs(
     const KernelCall& call);  // to pairs of BF16, where bf16_dot_microkernels(), the left BF16

@@ -157,7 +157,7 @@ void expect_exact_products(DType left) {
 TEST_P(Int8Matmul, OfInt8IsExact) { expect_exact_products<int8_t>(DType::I8); }
 TEST_P(Int8Matmul, OfUint8IsExact) { expect_exact_products<uint8_t>(DType::U8); }
 
-TEST_P(Int8Matmul, FewRowsAreReadAsBytes) {
+TEST_P(Int8Matmul, FewRowsAreReadAsBytesAndManyAsFloats) {
   const MachineModel machine = model_of_this_machine(2);
   auto chosen = [&](std::string_view dtype, int64_t rows) {
     const std::string text = fmt::format("matmul.int8({0}[{1}, 768], constant i8[768, 768]) -> {0}[{1}, 768]", dtype, rows);
@@ -166,7 +166,9 @@ TEST_P(Int8Matmul, FewRowsAreReadAsBytes) {
   auto unless_tiles = [](std::string_view name) { return has_amx() ? "tiles" : name; };
   EXPECT_EQ(chosen("f32", 1), "in-registers");
   EXPECT_EQ(chosen("f16", 4), "in-registers");
-  EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("widened"));
+  EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("kept"));
+  EXPECT_EQ(chosen("f16", kMostRowsInRegisters + 1), unless_tiles("widened"));
+  EXPECT_EQ(reading_of_int8(chosen("f32", 256)), has_amx() ? reading_of_int8("tiles") : "kept as float32, in panels that are made once");
   const bool gains_by_pairs = bf16_dot_microkernels() != nullptr && machine.pairs > 1;
   EXPECT_EQ(chosen("bf16", 32), unless_tiles(gains_by_pairs ? "pairs" : "widened"));
 }

@@ -5,7 +5,8 @@
 // strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. For many rows the macro-kernel of
 // float32 has each part of a panel widened just before it is multiplied. Rows of bfloat16 meet pairs of bfloat16 instead.
 //
-// Either way the bytes of the matrix are all that is read from memory, a quarter of float32's.
+// Either way the bytes of the matrix are all that is read from memory, a quarter of float32's. So many rows that memory is no limit have panels that are
+// widened once and kept, as float32's weights are: widening them in each call would take longer than float32 does.
 #include <cstring>
 #include <vector>
 
@@ -223,6 +224,30 @@ class InWidenedPanels : public NarrowPanels<1> {
   }
 };
 
+// The panels of float32, made when the plan is.
+class InKeptPanels {
+ public:
+  InKeptPanels(const KernelCall& call, const ProductSizes& sizes)
+      : s_(sizes), panels_{s_.k, s_.n, nullptr}, cut_(partition_of(call.pool.threads(), s_.m, panels_)) {}
+  auto layout(const ToroidOperand& right) const { return layout_of<InKeptPanels>(right, s_); }
+  int64_t floats() const { return PackedB::size(s_.k, s_.n); }
+  void pack(const KernelCall& call, int64_t batch, float* to) const {
+    const Int8Matrix b = matrix_of_batch<int8_t>(call.inputs[1], batch);
+    call.pool.parallel_for(panels_.panels(), 1, [&](int64_t begin, int64_t end) {
+      pack_panels(b, s_.k, s_.n, begin, end, to + panels_.first_column(begin) * s_.k);
+    });
+  }
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
+    const PackedB b = {s_.k, s_.n, packed};
+    toroid::multiply(call.pool, cut_, s_.m, matrix_of_batch<float>(call.inputs[0], batch), b, {0, b.panels()}, out);
+  }
+
+ private:
+  ProductSizes s_;
+  PackedB panels_;  // without their numbers
+  Cut cut_;
+};
+
 // Rows of bfloat16 with a whole number of pairs.
 std::vector<const uint16_t*> paired_rows(const FloatRows& a, Range some, int64_t k) {
   const TileMatrix matrix = a.matrix();
@@ -269,12 +294,14 @@ class InPairs : public NarrowPanels<2> {
 }  // namespace
 
 std::unique_ptr<const KernelPlan> plan_int8_widened(const KernelCall& call) { return plan_packed_right<InWidenedPanels>(call); }
+std::unique_ptr<const KernelPlan> plan_int8_kept(const KernelCall& call) { return plan_packed_right<InKeptPanels>(call); }
 std::unique_ptr<const KernelPlan> plan_int8_in_registers(const KernelCall& call) { return plan_packed_right<InRegisters>(call); }
 std::unique_ptr<const KernelPlan> plan_int8_pairs(const KernelCall& call) { return plan_packed_right<InPairs>(call); }
 std::unique_ptr<const KernelPlan> plan_int8_tiles(const KernelCall& call) { return plan_packed_right<InTiles>(call); }
 
 std::string_view reading_of_int8(std::string_view choice) {
   if (choice == "tiles") return "widened to bfloat16 a few tiles at a time, as they are multiplied";
+  if (choice == "kept") return "kept as float32, in panels that are made once";
   if (choice == "in-registers") return "read as bytes, which become float32 in registers";
   if (choice == "pairs") return "widened to bfloat16 in the cache, once a call for each block of rows";
   return "widened to float32 in the cache, once a call for each block of rows";
