@@ -54,7 +54,8 @@ class ScanPrinter : public ThreadPrinter {
     decode(plan_.outer, "row");
     body_.line(fmt::format("{} running = identity;", type_));
     plan_.of_row == schedule::ScanThreads::One ? alone() : together();
-    finish(kernel_.provenance, fmt::format("__launch_bounds__({})", plan_.threads));
+    const std::string at_once = plan_.blocks_at_once > 1 ? fmt::format(", {}", plan_.blocks_at_once) : "";
+    finish(kernel_.provenance, fmt::format("__launch_bounds__({}{})", plan_.threads, at_once));
     return {.source = std::move(source_),
             .waits = plan_.of_row != schedule::ScanThreads::One,
             .preludes = {.special = body_.is_special, .scans = true}};
@@ -85,8 +86,7 @@ class ScanPrinter : public ThreadPrinter {
   }
   // Rows take turns, so that none waits for the tiles of another.
   void take_tile(int64_t rows) {
-    const int64_t groups = rows * ((plan_.tiles + schedule::kTilesOfGroup - 1) / schedule::kTilesOfGroup);
-    body_.line(fmt::format("OF_ALL_CALLS ScanProgress<{}, {}, {}> progress;", type_, rows * plan_.tiles, groups));
+    body_.line(fmt::format("OF_ALL_CALLS ScanProgress<{}, {}, {}> progress;", type_, rows, plan_.tiles));
     body_.line("const ScannedTile own = take_tile(progress);");
     body_.line(fmt::format("const Index row = own.taken % {0}, own_tile = own.taken / {0};", rows));
   }
@@ -113,17 +113,29 @@ class ScanPrinter : public ThreadPrinter {
 
   bool has_packs() const { return kernel_.vector > 1 && plan_.of_row == schedule::ScanThreads::Neighbours; }
 
-  // The thread's elements lie beside each other: they are loaded into its registers as they are.
-  void load_packs() {
+  // A round of a thread's elements, which lie beside each other, `vector` of them at a time. `place` is that of the first in the row.
+  void each_pack() {
+    const int items = schedule::kScanItems;
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int round = 0; round < {}; ++round) {{", plan_.rounds));
+    body_.line("UNROLLED");
+    body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", items, kernel_.vector));
+    body_.line(fmt::format("const Index place = first_of_thread + round * {} + item;", 32 * items));
+  }
+  void declare_first_of_thread() {
+    const std::string of_warps =
+        plan_.rounds == 1 ? "threadIdx.x" : fmt::format("(threadIdx.x / 32 * {} + threadIdx.x % 32)", 32 * plan_.rounds);
+    body_.line(fmt::format("const Index first_of_thread = first + {} * {};", of_warps, schedule::kScanItems));
+  }
+  // Of whole tiles, all places are in the row. What is behind the end of another is any of its elements: nothing follows.
+  void load_packs(bool is_whole) {
     const int vector = kernel_.vector;
     schedule::Kernel alone;
     alone.stages = {schedule::Stage{}};
     alone.stages[0].statements = {schedule::Store{kernel_.outputs[0], kernel_.positions[0], kernel_.value}};
-    body_.line("UNROLLED");
-    body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", schedule::kScanItems, vector));
-    body_.line(fmt::format("const Index place = first + threadIdx.x * {} + item;", schedule::kScanItems));
-    // All read, so that loads come together.
-    body_.line(fmt::format("const Index first_of_pack = place < {0} ? place : {0} - {1};", length_, vector));
+    each_pack();
+    body_.line(is_whole ? std::string("const Index first_of_pack = place;")
+                        : fmt::format("const Index first_of_pack = place < {0} ? place : {0} - {1};", length_, vector));
     body_.line(fmt::format("const Index {} = first_of_pack;", along_));
     std::vector<std::pair<loop::ExprId, std::string>> packs;
     for (loop::ExprId id : schedule::unconditional_loads(exprs_, alone)) {
@@ -141,31 +153,73 @@ class ScanPrinter : public ThreadPrinter {
     body_.line(fmt::format("const Index {} = first_of_pack + k;", along_));
     for (const auto& [id, pack] : packs) body_.define(id, fmt::format("{}.get(k)", pack));
     const std::string value = element();
-    body_.line(fmt::format("scanned[item + k] = place < {} ? {} : identity;", length_, value));
+    body_.line(fmt::format("scanned[round][item + k] = {};", value));
+    body_.close();
     body_.close();
     body_.close();
   }
-  void store_packs() {
-    const int vector = kernel_.vector;
+  // What the thread has of each round up to an element, and what is before it in the tile.
+  void scan_packs() {
+    const int items = schedule::kScanItems;
+    body_.line(fmt::format("{} of_round[{}], total;", type_, plan_.rounds));
     body_.line("UNROLLED");
-    body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", schedule::kScanItems, vector));
-    body_.line(fmt::format("const Index {} = first + threadIdx.x * {} + item;", along_, schedule::kScanItems));
+    body_.open(fmt::format("for (int round = 0; round < {}; ++round) {{", plan_.rounds));
+    body_.line("UNROLLED");
+    body_.line(fmt::format(
+        "for (int item = 1; item < {}; ++item) scanned[round][item] = combine(scanned[round][item - 1], scanned[round][item]);", items));
+    body_.line(fmt::format("of_round[round] = scanned[round][{}];", items - 1));
+    body_.close();
+    body_.line(fmt::format("scan_rounds<{}, {}>(of_round, identity, total, combine);", plan_.threads, plan_.rounds));
+    look_back();
+    body_.line("UNROLLED");
+    body_.line(fmt::format("for (int round = 0; round < {}; ++round) of_round[round] = combine(running, of_round[round]);", plan_.rounds));
+    if (plan_.tiles == 0) body_.line("running = combine(running, total);");
+  }
+  void store_packs(bool is_whole) {
+    const int vector = kernel_.vector;
+    each_pack();
     for (size_t i = 0; i < kernel_.outputs.size(); ++i)
       body_.line(fmt::format("Pack<{}, {}> results{};", storage_type(program_.buffer(kernel_.outputs[i]).dtype), vector, i));
     body_.line("UNROLLED");
     body_.open(fmt::format("for (int k = 0; k < {}; ++k) {{", vector));
-    body_.line(fmt::format("const {} result = combine(before, scanned[item + k]);", type_));
+    body_.line(fmt::format("const {} result = combine(of_round[round], scanned[round][item + k]);", type_));
     body_.line(fmt::format("results0.set(k, ({})result{});", register_type(own_), has_position_ ? ".value" : ""));
     if (has_position_) body_.line("results1.set(k, (int64_t)result.position);");
     body_.close();
-    body_.open(fmt::format("if ({} < {}) {{", along_, length_));
+    body_.open(is_whole ? "{" : fmt::format("if (place < {}) {{", length_));
+    body_.line(fmt::format("const Index {} = place;", along_));
     for (size_t i = 0; i < kernel_.outputs.size(); ++i) {
       const std::string at = index(kernel_.positions[i]);
       body_.line(fmt::format("store_pack({} + {}, results{});", body_.memory(kernel_.outputs[i]), at, i));
     }
     body_.close();
     body_.close();
-    body_.line("__syncthreads();");
+    body_.close();
+  }
+  // What the row has before the tile.
+  void look_back() {
+    if (plan_.tiles > 0) body_.line("running = before_tile(progress, own.call, row, own_tile, total, identity, combine);");
+  }
+  // Whole tiles ask nothing of each pack.
+  template <class Print>
+  void of_tile(Print print) {
+    if (sym::known_divisible(extent(kernel_.along), plan_.tile())) return print(true);
+    if (plan_.tiles == 0) return print(false);
+    body_.open(fmt::format("if (first + {} <= {}) {{", plan_.tile(), length_));
+    print(true);
+    body_.close();
+    body_.open("else {");
+    print(false);
+    body_.close();
+  }
+  void together_in_packs() {
+    declare_first_of_thread();
+    body_.line(fmt::format("{} scanned[{}][{}];", type_, plan_.rounds, schedule::kScanItems));
+    of_tile([&](bool is_whole) { load_packs(is_whole); });
+    scan_packs();
+    of_tile([&](bool is_whole) { store_packs(is_whole); });
+    if (plan_.tiles == 0) body_.line("__syncthreads();");
+    body_.close();
   }
 
   void each_item() {
@@ -214,26 +268,18 @@ class ScanPrinter : public ThreadPrinter {
     } else {
       body_.open(fmt::format("for (Index first = 0; first < {}; first += {}) {{", length_, plan_.tile()));
     }
+    if (packs) return together_in_packs();
     body_.line(fmt::format("{} scanned[{}];", type_, items));
-    packs ? load_packs() : load_items(is_column, place_of_item);
+    load_items(is_column, place_of_item);
     body_.line("UNROLLED");
     body_.line(fmt::format("for (int item = 1; item < {}; ++item) scanned[item] = combine(scanned[item - 1], scanned[item]);", items));
     body_.line(fmt::format("{} total;", type_));
     body_.line(fmt::format("const {} in_tile_before = {}<{}>(scanned[{}], identity, total, combine);", type_,
                            is_column ? "scan_column" : "scan_row", is_column ? threads / schedule::kScanColumns : threads, items - 1));
-    if (plan_.tiles > 0) {
-      body_.line(
-          fmt::format("running = before_tile<{}>(progress, own.call, row, own_tile, {}, total, identity, combine);", threads, plan_.tiles));
-    }
+    look_back();
     body_.line(fmt::format("const {} before = combine(running, in_tile_before);", type_));
     if (plan_.tiles == 0) body_.line("running = combine(running, total);");
     const std::string result = has_position_ ? "result.value" : "result";
-    if (packs) {
-      store_packs();
-      body_.close();
-      if (plan_.tiles > 0) body_.line("leave_tile(progress);");
-      return;
-    }
     each_item();
     body_.line(fmt::format("const {} result = combine(before, scanned[item]);", type_));
     if (is_column) {
@@ -258,7 +304,6 @@ class ScanPrinter : public ThreadPrinter {
       body_.line("__syncthreads();");
     }
     body_.close();
-    if (plan_.tiles > 0) body_.line("leave_tile(progress);");
   }
 
   const schedule::ScanKernel& kernel_;

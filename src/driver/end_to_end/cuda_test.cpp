@@ -150,13 +150,15 @@ graph(x: f32[3, 9000], h: bf16[2, 700], n: i64[2, 4099], b: bool[3, 130], p: f64
   return s, t, c, e, m, at, k, to, l, q
 })"},
     {"scans_of_rows_by_several_blocks", R"(
-graph(x: f32[2, 70000], n: i32[600000], b: bool[1, 40000]) {
+graph(x: f32[2, 70000], n: i32[1200000], b: bool[1, 40000], w: f32[2200008], o: f32[3, 50001]) {
   s: f32[2, 70000] = aten::cumsum(x, 1)
-  c: i64[600000] = aten::cumsum(n, 0)
+  c: i64[1200000] = aten::cumsum(n, 0)
+  d: f32[3, 50001] = aten::cumsum(o, 1)
+  k: f32[2200008], to: i64[2200008] = aten::cummax(w, 0)
   e: u8[1, 40000] = aten::cumsum(b, 1, dtype=dtype.u8)
   m: f32[2, 70000], at: i64[2, 70000] = aten::cummax(x, 1)
   l: f32[2, 70000] = aten::logcumsumexp(x, 1)
-  return s, c, e, m, at, l
+  return s, c, d, k, to, e, m, at, l
 })"},
     {"scans_of_columns",
      R"(

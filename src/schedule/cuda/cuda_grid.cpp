@@ -56,8 +56,8 @@ bool depends_on_through_values(const loop::ExprTable& exprs, sym::Expr e, sym::E
 
 ScanThreads scan_threads(const ScanKernel& kernel) {
   constexpr int64_t kShortRow = 16, kManyRows = 1 << 17;
-  constexpr int64_t kFewRows = 64, kLongRow = 1 << 15, kMostTiles = 1 << 16;
-  constexpr int kMostNeighbours = 512, kMostInColumn = 32;
+  constexpr int64_t kFewRows = 64, kLongRow = 1 << 15, kMostTiles = 1 << 19;
+  constexpr int kMostNeighbours = 512, kMostInColumn = 32, kThreadsOfTile = 256, kMostRounds = 4, kBlocksAtOnce = 3;
   ScanThreads result{ScanThreads::One, kScanThreads, kernel.outer};
   const int64_t length = kernel.along.is_const() ? 1 : sym::evaluate_hint(extent(kernel.along));
   if (length <= kShortRow) return result;
@@ -72,8 +72,17 @@ ScanThreads scan_threads(const ScanKernel& kernel) {
     result.threads = threads_up_to(kMostNeighbours, 32);
     const sym::Expr rows = product_of_extents(kernel.outer);
     if (rows.is_const() && extent(kernel.along).is_const() && rows.value() <= kFewRows && length >= kLongRow) {
-      const int64_t tiles = (length + result.tile() - 1) / result.tile();
-      if (rows.value() * tiles <= kMostTiles) result.tiles = tiles;
+      ScanThreads tiled = result;
+      const auto tiles = [&] { return (length + tiled.tile() - 1) / tiled.tile(); };
+      if (kernel.vector > 1) {  // elements stay in registers: many of them, so that few tiles tell each other of theirs
+        const bool are_large = kernel.vector == 2 && kernel.outputs.size() > 1;  // 8 bytes and their positions
+        tiled.threads = kThreadsOfTile;
+        tiled.rounds = are_large ? kMostRounds / 2 : kMostRounds;
+        while (tiled.rounds > 1 && rows.value() * tiles() < 2 * kMultiprocessors) tiled.rounds /= 2;
+        tiled.blocks_at_once = kBlocksAtOnce;
+      }
+      tiled.tiles = tiles();
+      if (rows.value() * tiled.tiles <= kMostTiles) return tiled;
     }
     return result;
   }

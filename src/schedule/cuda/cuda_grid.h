@@ -19,7 +19,7 @@ struct CudaGrid {
 };
 
 // Of a scan: which threads have a row. Each has so many elements of a tile, which is what the block scans at once.
-inline constexpr int kScanItems = 8, kScanColumns = 32, kTilesOfGroup = 128;  // the last as in codegen/cuda/prelude/scan.inc
+inline constexpr int kScanItems = 8, kScanColumns = 32;
 struct ScanThreads {
   enum Threads : uint8_t {
     One,         // where rows are short, or fill the device
@@ -29,7 +29,9 @@ struct ScanThreads {
   int threads;                   // of a block
   std::vector<sym::Expr> outer;  // ScanKernel::outer; last the axis that neighbours have
   int64_t tiles = 0;             // more than 0: of neighbours; so many blocks have a tile of a row each
-  int tile() const { return of_row == One ? 1 : of_row == Column ? threads / kScanColumns * kScanItems : threads * kScanItems; }
+  int rounds = 1;                // of neighbours: how often a thread has its elements of a tile; a warp's rounds lie beside each other
+  int blocks_at_once = 1;        // of a multiprocessor, at least
+  int tile() const { return of_row == One ? 1 : of_row == Column ? threads / kScanColumns * kScanItems : threads * kScanItems * rounds; }
 };
 ScanThreads scan_threads(const ScanKernel& kernel);
 
