@@ -4,6 +4,8 @@
 // all accumulators it needs are complete. Expressions that several stages need, if they are more than an element and a few operations, are kept
 // in a stash; forms.h says whether that is worth it.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "lower/cost.h"
@@ -147,8 +149,11 @@ class KernelBuilder {
     for (ExprId operand : operands_everywhere(id)) note_stage(operand, stage, first_stage);
   }
 
-  // Largest expressions below `id`, but for the cheapest, that an earlier stage computes too.
-  void find_shared(ExprId id, const std::unordered_map<ExprId, size_t>& first_stage, size_t stage, std::vector<ExprId>& shared) {
+  // Largest expressions below `id`, but for the cheapest, that an earlier stage computes too. `seen`: those of this stage, each once; a
+  // binary search is a chain of steps that use the step before several times.
+  void find_shared(ExprId id, const std::unordered_map<ExprId, size_t>& first_stage, size_t stage, std::unordered_set<ExprId>& seen,
+                   std::vector<ExprId>& shared) {
+    if (!seen.insert(id).second) return;
     const auto found = first_stage.find(id);
     const bool earlier = found != first_stage.end() && found->second < stage;
     if (earlier && varies_inside(id)) {
@@ -156,7 +161,7 @@ class KernelBuilder {
       if (std::find(shared.begin(), shared.end(), id) == shared.end()) shared.push_back(id);
       return;
     }
-    for (ExprId operand : operands_everywhere(id)) find_shared(operand, first_stage, stage, shared);
+    for (ExprId operand : operands_everywhere(id)) find_shared(operand, first_stage, stage, seen, shared);
   }
 
   // Is it at most an element and two operations, beside what stays the same along the inner axes?
@@ -183,7 +188,8 @@ class KernelBuilder {
       if (!kernel_.stages[s].inner) continue;
       std::vector<ExprId> values;
       for (Statement& statement : kernel_.stages[s].statements) values.push_back(*value_of(statement));
-      for (ExprId value : values) find_shared(value, first_stage, s, shared);
+      std::unordered_set<ExprId> seen;
+      for (ExprId value : values) find_shared(value, first_stage, s, seen, shared);
       for (ExprId value : values) note_stage(value, s, first_stage);
     }
     if (shared.empty()) return;

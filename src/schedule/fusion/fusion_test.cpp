@@ -17,7 +17,17 @@ struct FusionCase {
 };
 void PrintTo(const FusionCase& row, std::ostream* out) { *out << row.name; }
 
+// x doubled so often: a graph in which each node is used twice is no tree.
+std::string doubled(int times) {
+  std::string text = "graph(x: f32[64, 128]) {\n  m: f32[64, 1] = aten::amax(x, [1], true)\n  v0: f32[64, 128] = aten::sub.Tensor(x, m)\n";
+  for (int i = 0; i < times; ++i) {
+    text += fmt::format("  w{0}: f32[64, 128] = aten::sin(v{0})\n  v{1}: f32[64, 128] = aten::mul.Tensor(v{0}, w{0})\n", i, i + 1);
+  }
+  return text + fmt::format("  y: f32[64] = aten::sum.dim_IntList(v{}, [1])\n  return y\n}}", times);
+}
+
 const FusionCase kCases[] = {
+    {"chain_of_values_used_twice", "kernel", doubled(60)},
     {"pointwise_chain", "kernel", R"(
 graph(x: f32[64, 128], y: f32[128]) {
   a: f32[64, 128] = aten::mul.Tensor(x, y)
