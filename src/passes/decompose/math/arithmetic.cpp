@@ -147,15 +147,14 @@ std::vector<Tensor> div(Decomposer& d, const Args& a) {
   return arithmetic<ScalarOp::TruncDiv>(d, a);
 }
 
+// PyTorch takes the product of small integers, and its magnitude, as an int: it wraps around at the end.
 std::vector<Tensor> lcm(Decomposer& d, const Args& a) {
-  return combine(
-      d, a, promoted_dtype(a, {"self", "other"}),
-      [](Tensor x, Tensor y) {
-        Tensor divisor = apply(ScalarOp::Gcd, x, y);
-        Tensor is_zero = eq(divisor, 0);
-        return where(is_zero, 0, abs(apply(ScalarOp::TruncDiv, x, where(is_zero, 1, divisor)) * y));
-      },
-      "self", "other");
+  const DType dtype = promoted_dtype(a, {"self", "other"});
+  const DType counted = size_bytes(dtype) < size_bytes(DType::I32) ? DType::I32 : dtype;
+  const Tensor x = operand(d, a, "self", counted), y = operand(d, a, "other", counted);
+  const Tensor divisor = apply(ScalarOp::Gcd, x, y);
+  const Tensor is_zero = eq(divisor, 0);
+  return {d.b.cast(where(is_zero, 0, abs(apply(ScalarOp::TruncDiv, x, where(is_zero, 1, divisor)) * y)), dtype)};
 }
 
 // ---- powers --------------------------------------------------------------------------------------------------------

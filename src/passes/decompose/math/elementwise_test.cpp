@@ -38,6 +38,8 @@ const OperatorCase kPointwise[] = {
     {"aten::float_power.Tensor_Scalar(x0, 2)", {"i64[2] = [3, -4]"}, {"f64[2] = [9, 16]"}},
     {"aten::lerp.Scalar(x0, x1, 0.25)", {"f32[2] = [0, 4]", "f32[2] = [4, 8]"}, {"f32[2] = [1, 5]"}},
     {"aten::addcmul(x0, x1, x2, value=2)", {"f32[1] = [1]", "f32[1] = [3]", "f32[1] = [5]"}, {"f32[1] = [31]"}},
+    {"aten::lcm(x0, x1)", {"i8[3] = [-127, 16, -128]", "i8[3] = [16, 13, 3]"}, {"i8[3] = [-16, -48, -128]"}},
+    {"aten::hardtanh(x0, -3, 5)", {"u8[4] = [0, 2, 7, 255]"}, {"u8[4] = [0, 2, 5, 5]"}},
     {"aten::lcm(x0, x1)", {"i64[3] = [4, 0, -6]", "i64[3] = [6, 0, 4]"}, {"i64[3] = [12, 0, 12]"}},
     {"aten::heaviside(x0, x1)", {"f32[4] = [-1, 0, 2, nan]", "f32[] = [0.5]"}, {"f32[4] = [0, 0.5, 1, 0]"}},
     // A lower bound above the upper one: the upper one wins. NaN stays.
