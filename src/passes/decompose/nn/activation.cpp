@@ -12,7 +12,12 @@
 namespace toroid {
 namespace {
 
-std::vector<Tensor> hardtanh(Decomposer&, const Args& a) {
+// Bounds of integers are integers, and clamp says what becomes of those beyond the dtype.
+std::vector<Tensor> hardtanh(Decomposer& d, const Args& a) {
+  if (is_integral(a.tensor("self").dtype())) {
+    const auto bound = [&](std::string_view name) { return static_cast<int64_t>(a.number(name)); };
+    return {d.call1("aten::clamp", {a.tensor("self"), bound("min_val"), bound("max_val")})};
+  }
   return {formula::hardtanh(a.tensor("self"), a.scalar("min_val"), a.scalar("max_val"))};
 }
 
