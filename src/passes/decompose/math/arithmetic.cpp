@@ -199,7 +199,9 @@ std::vector<Tensor> square(Decomposer& d, const Args& a) { return {d.call1("aten
 std::vector<Tensor> ldexp(Decomposer& d, const Args& a) {
   const DType dtype = as_floating(promoted_dtype(a, {"self", "other"}));
   auto product = [](Tensor x, Tensor n) { return x * pow(x.builder().scalar(x.dtype(), 2.0), n); };
-  if (is_floating(require_real(a.tensor("other")).dtype())) return combine(d, a, dtype, product, "self", "other");
+  if (is_floating(require_real(a.tensor("other")).dtype())) {  // the power has the exponent's dtype
+    return {d.call1("aten::mul.Tensor", {a.tensor("self"), d.call1("aten::pow.Scalar", {2.0, a.tensor("other")})})};
+  }
   Tensor x = operand(d, a, "self", DType::F64), n = operand(d, a, "other", DType::F64);
   Tensor half = trunc(n * 0.5);
   return {d.b.cast(where(eq(x, 0) | isinf(x), x, product(product(x, half), n - half)), dtype)};

@@ -19,6 +19,7 @@ const OperatorCase kPointwise[] = {
     {"aten::masked_fill.Scalar(x0, x0, 2)", {"bool[2] = [true, false]"}, {"bool[2] = [true, false]"}},
     {"aten::constant_pad_nd(x0, [1, 0], 1.7)", {"i64[1] = [5]"}, {"i64[2] = [1, 5]"}},
     {"aten::ldexp.Tensor(x0, x1)", {"f16[3] = [1024, 0.5, 1]", "i64[3] = [-25, 16, 20]"}, {"f16[3] = [3.0517578125e-05, 32768, inf]"}},
+    {"aten::ldexp.Tensor(x0, x1)", {"f32[1] = [1]", "f16[1] = [-1.4267578125]"}, {"f32[1] = [0.3720703125]"}},
     {"aten::ldexp.Tensor(x0, x1)", {"f32[2] = [1e-30, 0]", "i64[2] = [200, 2000]"}, {"f32[2] = [1.606938e+30, 0]"}},
     {"aten::ldexp.Tensor(x0, x1)", {"i64[1] = [3]", "i64[1] = [-1]"}, {"f32[1] = [1.5]"}},
     {"aten::gelu(x0, approximate=\"tanh\")", {"f64[1] = [-5.42]"}, {"f64[1] = [-1.1058200719788458e-08]"}},
