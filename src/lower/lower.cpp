@@ -16,6 +16,7 @@
 #include "lower/layouts.h"
 #include "lower/narrow_weights.h"
 #include "lower/nextafter.h"
+#include "lower/one_hot.h"
 #include "lower/packed_convolution.h"
 #include "lower/phased_convolution.h"
 #include "passes/attention/merge_gradient.h"
@@ -635,6 +636,12 @@ class Lowering {
       define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : only, provenance);
       if (op.op == ReduceOp::MeanM2) define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
       return;
+    }
+    if (op.op == ReduceOp::Sum && reduce_axes.size() == 1) {
+      if (const auto one = sum_of_one_hot(exprs(), value, reduce_axes[0])) {
+        define(node.outputs[0], axes, exprs().convert(*one, dtype(node.outputs[0])), provenance);
+        return realise_if_worth_it(node.outputs[0]);
+      }
     }
     if (op.op != ReduceOp::MeanM2) {
       const BufferId out = new_buffer(node.outputs[0]);

@@ -225,6 +225,24 @@ graph(w: f32[64, 4], i: i64[64]) {
             "value v1 below 4 = i[i5]\nmap y[i5] = neg(w[i5, v1])\nreduce s[] = sum over r0 of y[r0]\n");
 }
 
+// At most one element of a row is not zero: no loop looks for it.
+TEST(Lower, ASumOfOneHotIsAChoice) {
+  EXPECT_EQ(loops_of(R"(
+graph(l: i64[4], v: f32[4]) {
+  n: i64[4, 9] = iota(dim=1)
+  r: i64[4, 1] = reshape(l)
+  e: i64[4, 9] = expand(r)
+  h: bool[4, 9] = eq(n, e)
+  w: f32[4, 1] = reshape(v)
+  x: f32[4, 9] = expand(w)
+  z: f32[4, 9] = full(value=0.0)
+  o: f32[4, 9] = where(h, x, z)
+  s: f32[4] = reduce.sum(o, dims=[1])
+  return s
+})"),
+            "map s_out[i16] = where(bit_and(ge(l[i16], 0), lt(l[i16], 9)), v[i16], 0.0)\n");
+}
+
 TEST(Lower, CatAndPadReadOnlyWhereTheyMay) {
   EXPECT_EQ(loops_of(R"(
 graph(x: f32[4], y: f32[6]) {

@@ -143,8 +143,23 @@ std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
   return std::nullopt;
 }
 
+// Of an index that is not negative and a number of 64 bits, which need not be compared in 64 bits where indices have 32.
+std::optional<std::string> ThreadBody::equality_of_index(const loop::Compute& op) {
+  if (op.op != ScalarOp::Eq) return std::nullopt;
+  for (const size_t i : {0, 1}) {
+    const auto* place = std::get_if<loop::Index>(&exprs_.node(op.operands[i]).op);
+    const ExprId number = op.operands[1 - i];
+    if (place == nullptr || place->value.is_const() || exprs_.dtype(number) != DType::I64 || !sym::known_le(0, place->value)) continue;
+    if (std::holds_alternative<loop::Index>(exprs_.node(number).op)) continue;
+    const std::string at = index(place->value);
+    return fmt::format("is_index((Index)({}), {})", at, value(number));
+  }
+  return std::nullopt;
+}
+
 std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
   if (const auto x = one_plus_erf(op)) return fmt::format("op_one_plus_erf16({})", value(*x));
+  if (const auto text = equality_of_index(op)) return *text;
   std::vector<OperandText> operands;
   for (ExprId operand : op.operands) operands.push_back({value(operand), false, true});
   const DType dtype = exprs_.dtype(op.operands[op.op == ScalarOp::Where ? 1 : 0]);

@@ -55,6 +55,7 @@ class ThreadBody {
   std::string compute(loop::ExprId id, const loop::Compute& op);
   // The x of 1 + erf(x).
   std::optional<loop::ExprId> one_plus_erf(const loop::Compute& op) const;
+  std::optional<std::string> equality_of_index(const loop::Compute& op);
   std::string masked(const loop::Masked& op, DType dtype);
   std::string checked_divisor(const std::string& divisor, DType dtype);
 
