@@ -48,8 +48,7 @@ std::optional<ExprId> holds_somewhere(ExprTable& exprs, ExprId condition, sym::E
     const ExprId place = sides[1 - i];
     if (index == nullptr || index->value != along || exprs.dtype(place) != DType::I64 || changes_along(exprs, place, along)) continue;
     const ExprId none = exprs.literal(Scalar(sym::Expr(0)), DType::I64), all = exprs.index(*along.node()->extent);
-    return exprs.compute(ScalarOp::BitAnd,
-                         {exprs.compute(ScalarOp::Ge, {place, none}), exprs.compute(ScalarOp::Lt, {place, all})});
+    return exprs.compute(ScalarOp::BitAnd, {exprs.compute(ScalarOp::Ge, {place, none}), exprs.compute(ScalarOp::Lt, {place, all})});
   }
   return std::nullopt;
 }

@@ -77,6 +77,8 @@ struct Accumulator {
   DType dtype;             // of the reduced values
   ProvenanceId origin{0};  // the model's operator that reduces
   loop::SumCare care = loop::SumCare::Usual;
+  // On a GPU, a sum not of a row, but of each of its elements over all rows that a block of threads has: this buffer's row of that block.
+  std::optional<BufferId> of_columns = {};
 };
 inline bool is_float_sum(const Accumulator& a) { return a.op == ReduceOp::Sum && is_floating(a.dtype); }
 
@@ -108,6 +110,7 @@ struct GpuLoops {
   bool shared = false;  // the stash, of a load, is in shared memory and as wide as in memory
   int pixels = 1;       // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
   int lanes = 1;        // with pixels: threads beside each other along the last axis
+  int blocks = 0;       // more than 0: so many blocks go through all rows, and sum columns (Accumulator::of_columns)
   bool operator==(const GpuLoops&) const = default;
 };
 
@@ -119,6 +122,7 @@ struct GpuTiles {
   int cluster = 1;  // blocks with tiles under each other, which share what they load of the right side
   bool ping_pong =
       false;            // one warpgroup multiplies while the other is at the epilogue of its own tile; else each has half of a tile's rows
+  int shares = 0;       // more than 0: so many clusters have the same share of all tiles' depth each (stream-K); else they have whole tiles
   int depth_warps = 0;  // more than 0: of few rows (schedule/cuda/products/few_rows.h), by blocks of so many warps that share the depth
   bool operator==(const GpuTiles&) const = default;
 };

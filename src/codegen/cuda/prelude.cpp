@@ -90,6 +90,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products || preludes.few_rows) text += kProducts;
+  if (preludes.products || preludes.few_rows || preludes.split_attention) text += kStreamK;
   if (preludes.products) text += emulated ? kEmulatedProducts : kHopperProducts;
   if (preludes.convolutions) {
     text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
@@ -97,7 +98,6 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   }
   if (preludes.filter_gradients) text += kFilterGradient;
   if (preludes.attention || preludes.few_rows) text += kWarpProducts;
-  if (preludes.few_rows || preludes.split_attention) text += kStreamK;
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;

@@ -146,6 +146,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
           return {sym::ceil_div(threads, gpu.threads), gpu.threads};
         }
         if (gpu.pixels > 1) return {sym::ceil_div(sym::floor_div(rows, gpu.vector * gpu.pixels), gpu.threads), gpu.threads};
+        if (gpu.blocks > 0) return {gpu.blocks, gpu.threads};
         const int shared_bytes = gpu.shared ? gpu.items * gpu.threads * kStashedBytes : 0;
         return {sym::ceil_div(gpu.columns ? sym::floor_div(rows, gpu.vector) : rows, gpu.threads / gpu.row_threads), gpu.threads,
                 shared_bytes};
@@ -179,7 +180,8 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         const ProductAttempt product = as_product_of_tiles(program, call.call, call.outputs);
         TOROID_CHECK(product.shape.has_value(), "'{}': {}", call.name, product.reason);
         if (call.gpu->depth_warps > 0) return few_rows_grid(*product.shape, *call.gpu);
-        return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu), call.gpu->cluster};
+        return {blocks_of(*product.shape, *call.gpu), kProductThreads, shared_bytes_of(*call.gpu),
+                call.gpu->shares > 0 ? 0 : call.gpu->cluster};
       },
       [&](const ParallelKernels& group) {
         CudaGrid all{0, 0};

@@ -85,9 +85,10 @@ class StepsWriter : loop::BlockText {
     if (kernel.vector != VectorAlong::None) line(kernel.vector == VectorAlong::Inner ? "vector inner" : "vector outer");
     if (kernel.gpu) {
       const GpuLoops& gpu = *kernel.gpu;
-      line(fmt::format("threads {} of {}{} vector {} items {}{}{}", gpu.row_threads, gpu.threads, gpu.columns ? " columns" : "", gpu.vector,
-                       gpu.items, gpu.shared ? " shared" : "",
-                       gpu.pixels > 1 ? fmt::format(" pixels {} lanes {}", gpu.pixels, gpu.lanes) : ""));
+      line(fmt::format("threads {} of {}{} vector {} items {}{}{}{}", gpu.row_threads, gpu.threads, gpu.columns ? " columns" : "",
+                       gpu.vector, gpu.items, gpu.shared ? " shared" : "",
+                       gpu.pixels > 1 ? fmt::format(" pixels {} lanes {}", gpu.pixels, gpu.lanes) : "",
+                       gpu.blocks > 0 ? fmt::format(" blocks {}", gpu.blocks) : ""));
     }
     if (kernel.tile) {
       line(fmt::format("tile {} of {}{}", sym::to_string(*kernel.tile), names(kernel.tiled_loads),
@@ -104,8 +105,8 @@ class StepsWriter : loop::BlockText {
     for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
       const Accumulator& each = kernel.accumulators[i];
       const std::vector<ProvenanceId> from = each.origin == ProvenanceId{} ? std::vector<ProvenanceId>{} : std::vector{each.origin};
-      line(fmt::format("acc{} {}{} {}{}", i, loop::care_text(each.care), toroid::to_string(each.op), toroid::to_string(each.dtype),
-                       loop::text_of_origins(from)));
+      line(fmt::format("acc{} {}{} {}{}{}", i, loop::care_text(each.care), toroid::to_string(each.op), toroid::to_string(each.dtype),
+                       each.of_columns ? " of columns in " + writer_.buffer(*each.of_columns) : "", loop::text_of_origins(from)));
     }
     for (size_t i = 0; i < kernel.stashes.size(); ++i) line(fmt::format("stash{} {}", i, toroid::to_string(kernel.stashes[i])));
     line_of("reads", writer_.buffers(kernel.reads));
@@ -185,8 +186,9 @@ class StepsWriter : loop::BlockText {
     if (call.gpu) {
       const GpuTiles& tiles = *call.gpu;
       const std::string few = tiles.depth_warps > 0 ? fmt::format(" few rows by {} warps", tiles.depth_warps) : "";
-      line(fmt::format("tiles {} by {} stages {} cluster {}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
-                       tiles.ping_pong ? " pingpong" : "", few));
+      const std::string shares = tiles.shares > 0 ? fmt::format(" shares {}", tiles.shares) : "";
+      line(fmt::format("tiles {} by {} stages {} cluster {}{}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
+                       tiles.ping_pong ? " pingpong" : "", shares, few));
     }
     if (call.prologue) kernel(*call.prologue, "prologue");
     if (call.epilogue) kernel(*call.epilogue, "epilogue");

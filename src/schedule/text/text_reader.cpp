@@ -132,6 +132,7 @@ class ScheduleReader : private loop::LoopTextReader {
       cursor_.expect_word("lanes");
       made.lanes = number("how many threads");
     }
+    if (cursor_.accept_word("blocks")) made.blocks = number("how many blocks");
     return made;
   }
 
@@ -145,6 +146,7 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect_word("cluster");
     made.cluster = number("how many blocks");
     made.ping_pong = cursor_.accept_word("pingpong");
+    if (cursor_.accept_word("shares")) made.shares = number("how many clusters");
     if (cursor_.accept_word("few")) {
       cursor_.expect_word("rows");
       cursor_.expect_word("by");
@@ -183,6 +185,11 @@ class ScheduleReader : private loop::LoopTextReader {
     if (!op) cursor_.fail_at(place, fmt::format("'{}' is no reduction", name));
     Accumulator made{.op = *op, .dtype = dtype()};
     made.care = care;
+    if (cursor_.accept_word("of")) {
+      cursor_.expect_word("columns");
+      cursor_.expect_word("in");
+      made.of_columns = buffer();
+    }
     const std::vector<ProvenanceId> from = origins();
     if (from.size() > 1) cursor_.fail_at(place, "an accumulator has one origin");
     made.origin = origin_of_line(from);

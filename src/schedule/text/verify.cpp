@@ -10,6 +10,7 @@
 #include "schedule/axes.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
+#include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
@@ -66,6 +67,9 @@ class KernelRules {
       require(other.reads == kernel_.reads && other.writes == kernel_.writes, "two forms of a kernel read or write different buffers");
     }
     require(kernel_.other_forms.size() <= 1, "a kernel has two forms at most");
+    for (const Accumulator& each : kernel_.accumulators) {
+      if (each.of_columns) stored.push_back(*each.of_columns);
+    }
     for (BufferId id : stored) require(contains(kernel_.writes, id), "a store to '{}', which the kernel does not write", name(id));
     for (BufferId id : kernel_.writes) require(contains(stored, id), "nothing stores to '{}'", name(id));
     for (BufferId id : kernel_.streaming_stores) require(contains(stored, id), "a streaming store to '{}', which is not stored", name(id));
@@ -86,6 +90,12 @@ class KernelRules {
     for (const Accumulator& each : kernel_.accumulators) {
       require(each.op != ReduceOp::MeanM2, "a kernel accumulates no {}", to_string(each.op));
       require(each.care == loop::SumCare::Usual || is_float_sum(each), "only sums of floats are added with care");
+      if (!each.of_columns) continue;
+      const bool has_blocks = kernel_.gpu && kernel_.gpu->blocks > 0 && kernel_.gpu->items > 0 && !kernel_.gpu->columns;
+      require(has_blocks && each.op == ReduceOp::Sum && each.dtype == DType::F32, "sums of columns in a kernel without blocks for them");
+      const std::vector<sym::Expr> sizes = {kernel_.gpu->blocks, product_of_extents(kernel_.inner)};
+      require(program_.buffer(*each.of_columns).sizes == sizes && program_.buffer(*each.of_columns).dtype == DType::F32,
+              "'{}' does not hold the sums of columns", name(*each.of_columns));
     }
   }
 
@@ -133,6 +143,7 @@ class KernelRules {
       if (const auto* acc = std::get_if<loop::Accumulated>(&node.op)) {
         const auto at = static_cast<size_t>(acc->id);
         require(at < is_accumulated_.size() && is_accumulated_[at], "acc{} is used before it is complete", at);
+        require(!kernel_.accumulators[at].of_columns, "acc{} is of all rows", at);
         loop::verify_reduce_dtype(kernel_.accumulators[at].op, kernel_.accumulators[at].dtype, node.dtype);
       }
       if (const auto* stash = std::get_if<loop::Stashed>(&node.op)) {
@@ -276,6 +287,7 @@ void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   if (tiles.depth_warps > 0) return require(is_few_rows_plan(*product.shape, tiles), "tiles of few rows that have no kernel");
   verify_ring(tiles);
   require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
+  require(tiles.shares >= 0 && tiles.shares * tiles.cluster <= kMultiprocessors, "the work in {} shares", tiles.shares);
 }
 
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {

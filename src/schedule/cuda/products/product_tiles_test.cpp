@@ -115,6 +115,21 @@ graph(x: bf16[4, 6, 64, 32], y: bf16[4, 6, 32, 64], z: bf16[32, 8]) {
   EXPECT_TRUE(attempt.shape->a.outer_stride.is_const(0));
 }
 
+// The gradient of a layer's weights has few deep tiles: blocks have equal shares of their depth, where whole tiles leave many idle.
+TEST(Tiles, OfFewDeepOnesAreShared) {
+  const Scheduled made = scheduled(R"(
+graph(g: bf16[8192, 3072], x: bf16[8192, 768]) {
+  t: bf16[3072, 8192] = aten::t(g)
+  w: bf16[3072, 768] = aten::mm(t, x)
+  return w
+})",
+                                   cuda_planner(TensorCores::Hopper));
+  const auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  ASSERT_TRUE(call.gpu.has_value());
+  EXPECT_EQ(call.gpu->shares * call.gpu->cluster, 132);
+  EXPECT_LE(shared_bytes_of(*call.gpu), kMostSharedBytes);
+}
+
 TEST(Tiles, FitAMultiprocessorsSharedMemory) {
   const Scheduled made = scheduled(kProducts[1].graph, cuda_planner(TensorCores::Hopper));
   const auto& call = std::get<CallStep>(made.schedule.steps[0]);

@@ -173,6 +173,7 @@ std::string name_of(const GpuTiles& tiles) {
   std::string name = fmt::format("{}x{}x{}", tiles.rows, tiles.columns, tiles.stages);
   if (tiles.ping_pong) name += "-pingpong";
   if (tiles.cluster > 1) name += fmt::format("-cluster{}", tiles.cluster);
+  if (tiles.shares > 0) name += fmt::format("-shares{}", tiles.shares);
   if (tiles.depth_warps > 0) name += fmt::format("-depth{}", tiles.depth_warps);
   return name;
 }
