@@ -34,8 +34,8 @@ class CudaPrinter : public ThreadPrinter {
 
   CudaKernel run(const schedule::Kernel& kernel) {
     nest(kernel);
-    finish(kernel.provenance,
-           fmt::format("__launch_bounds__({}{})", schedule::cuda_grid_of(program_, kernel).threads, gpu_.shared ? ", 2" : ""));
+    finish(kernel.provenance, fmt::format("__launch_bounds__({}{})", schedule::cuda_grid_of(program_, kernel).threads,
+                                          gpu_.shared || gpu_.blocks > 0 ? ", 2" : ""));
     return {.source = std::move(source_), .waits = waits_, .preludes = {.special = body_.is_special}};
   }
   ThreadText run_thread(const schedule::Kernel& kernel) {
@@ -83,8 +83,17 @@ class CudaPrinter : public ThreadPrinter {
                     gpu_.row_threads));
     // Threads without a row go along with the last one, so that all wait for each other.
     const int columns = of_thread();
-    body_.line(columns > 1 ? fmt::format("const Index own_row = (blockIdx.x * (Index){} + {}) * {};", rows_of_block, row_thread, columns)
-                           : fmt::format("const Index own_row = blockIdx.x * (Index){} + {};", rows_of_block, row_thread));
+    if (gpu_.blocks > 0) {
+      for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
+        if (kernel.accumulators[i].of_columns) body_.line(fmt::format("float column{}[{}] = {{}};", i, gpu_.items * gpu_.vector));
+      }
+      body_.open(fmt::format("for (Index first_row = blockIdx.x * (Index){0}; first_row < {1}; first_row += {2}) {{", rows_of_block,
+                             index(rows), gpu_.blocks * rows_of_block));
+      body_.line(fmt::format("const Index own_row = first_row + {};", row_thread));
+    } else {
+      body_.line(columns > 1 ? fmt::format("const Index own_row = (blockIdx.x * (Index){} + {}) * {};", rows_of_block, row_thread, columns)
+                             : fmt::format("const Index own_row = blockIdx.x * (Index){} + {};", rows_of_block, row_thread));
+    }
     body_.line(fmt::format("const bool is_row = own_row < {0};", index(rows)));
     body_.line(fmt::format("const Index row = is_row ? own_row : {} - {};", print_factor(exprs_, names_, rows), columns));
     decode(kernel.outer, "row");
@@ -96,6 +105,15 @@ class CudaPrinter : public ThreadPrinter {
     for (size_t i = 0; i < kernel.stashes.size() && !gpu_.shared; ++i)
       body_.line(fmt::format("{} stash{}[{}];", register_type(kernel.stashes[i]), i, gpu_.items * gpu_.vector));
     for (const Stage& stage : kernel.stages) stage.inner ? row_stage(stage, row) : once_stage(stage);
+    if (gpu_.blocks == 0) return;
+    body_.close();
+    for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
+      const std::optional<BufferId> to = kernel.accumulators[i].of_columns;
+      if (!to) continue;
+      body_.line(fmt::format("store_columns<{}, {}, {}>(column{}, {} + blockIdx.x * (Index){}, {});", gpu_.row_threads, gpu_.threads,
+                             gpu_.vector, i, body_.memory(*to), row.value(), row.value()));
+      waits_ = true;
+    }
   }
 
   // A block has a tile: it reads what the tile transposes with its threads along the tile's axis, and computes with them along the last
@@ -546,14 +564,19 @@ class CudaPrinter : public ThreadPrinter {
     return is_wide ? DType::F64 : acc.dtype;
   }
 
+  // Does it go on over all rows that a block has?
+  bool is_of_columns(const Accumulate& s) const { return kernel_->accumulators[static_cast<size_t>(s.accumulator)].of_columns.has_value(); }
+
   void declare_accumulators(const Stage& stage) {
     for (const Statement& statement : stage.statements) {
-      if (const auto* s = std::get_if<Accumulate>(&statement)) declare_accumulator(static_cast<size_t>(s->accumulator));
+      const auto* s = std::get_if<Accumulate>(&statement);
+      if (s != nullptr && !is_of_columns(*s)) declare_accumulator(static_cast<size_t>(s->accumulator));
     }
   }
   void combine_accumulators(const Stage& stage) {
     for (const Statement& statement : stage.statements) {
-      if (const auto* s = std::get_if<Accumulate>(&statement)) combine(static_cast<size_t>(s->accumulator));
+      const auto* s = std::get_if<Accumulate>(&statement);
+      if (s != nullptr && !is_of_columns(*s)) combine(static_cast<size_t>(s->accumulator));
     }
   }
 
@@ -579,6 +602,7 @@ class CudaPrinter : public ThreadPrinter {
     const auto i = static_cast<size_t>(s.accumulator);
     const schedule::Accumulator& acc = kernel_->accumulators[i];
     const std::string value = body_.value(s.value);
+    if (acc.of_columns) return body_.line(fmt::format("column{}[{}] += is_row ? {} : 0.0f;", i, body_.stash_index, value));
     if (is_arg(acc.op)) {
       const std::string at = index(s.position);
       return body_.line(fmt::format("best{0}{5} = better<{1}>(best{0}{5}, Best<{2}>{{{3}, {4}}});", i, acc.op == ReduceOp::ArgMin,

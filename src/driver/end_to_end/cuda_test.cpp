@@ -24,6 +24,15 @@ graph(x: bf16[512, 1024], b: bf16[1024]) {
   r: bf16[512, 1024] = aten::relu(z)
   return r
 })"},
+    // Blocks that go through all rows sum their columns beside them, of what they read, make and write.
+    {"columns_of_the_rows_of_a_gradient", R"(
+graph(x: bf16[8453, 256], g: bf16[8453, 256], r: bf16[8453, 256], w: bf16[256], b: bf16[256]) {
+  y: bf16[8453, 256], m: bf16[8453, 1], s: bf16[8453, 1] = aten::native_layer_norm(x, [256], w, b, 0.00001)
+  dx: bf16[8453, 256], dw: bf16[256], db: bf16[256] = aten::native_layer_norm_backward(g, x, [256], m, s, w, b, [True, True, True])
+  a: bf16[8453, 256] = aten::add.Tensor(dx, r)
+  c: bf16[256] = aten::sum.dim_IntList(a, [0])
+  return y, a, dw, db, c
+})"},
     {"transpose_and_add", R"(
 graph(a: f32[33, 65], b: f32[65, 33]) {
   t: f32[65, 33] = aten::t(a)

@@ -12,6 +12,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/column_sums.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -174,6 +175,10 @@ class CudaPlanner final : public Planner {
       steps.push_back(std::move(step));
     }
     schedule.steps = std::move(steps);
+    if (fuse) {
+      sum_columns_beside_rows(program, schedule.steps,
+                              [&](std::vector<Step>& made, Kernel kernel) { append(program, made, std::move(kernel), fuse); });
+    }
     leave_out_unread_fills(program, schedule);
     for (auto* steps : {&schedule.prepare, &schedule.steps}) {
       for (Step& step : *steps) {

@@ -90,6 +90,20 @@ graph(x: f32[s0, 64]) {
   EXPECT_NE(text.find("columns vector 1 items 0"), std::string::npos) << text;
 }
 
+// The gradients of a norm's weights are summed by the blocks that make the gradient of its input: memory is read once.
+TEST(Threads, SumColumnsOfTheRowsThatTheyHave) {
+  const std::string text = to_string(scheduled(R"(
+graph(x: bf16[16384, 4096], g: bf16[16384, 4096], w: bf16[4096], b: bf16[4096]) {
+  y: bf16[16384, 4096], m: bf16[16384, 1], s: bf16[16384, 1] = aten::native_layer_norm(x, [4096], w, b, 0.00001)
+  dx: bf16[16384, 4096], dw: bf16[4096], db: bf16[4096] = aten::native_layer_norm_backward(g, x, [4096], m, s, w, b, [True, True, True])
+  return y, dx, dw, db
+})",
+                                               cuda_planner())
+                                         .schedule);
+  EXPECT_NE(text.find("threads 256 of 256 vector 8 items 2 blocks 264"), std::string::npos) << text;
+  EXPECT_EQ(text.find("threads 64 of 512 columns"), std::string::npos) << text;
+}
+
 // The correction of a mean: threads whose rows do not need it leave out the stage.
 TEST(Threads, AskOnceForARow) {
   const std::string text = to_string(scheduled(R"(

@@ -79,7 +79,10 @@ void keep_loads(ExprTable& exprs, Kernel& kernel, size_t room) {
       if (!varying(exprs, {load}, kernel.inner).empty()) stages.try_emplace(load, s, s).first->second.second = s;
     }
   }
-  for (const auto& [load, span] : stages) {
+  // What is the same in all rows comes last: a cache has it.
+  std::vector<std::pair<ExprId, std::pair<size_t, size_t>>> found(stages.begin(), stages.end());
+  std::stable_partition(found.begin(), found.end(), [&](const auto& each) { return !varying(exprs, {each.first}, kernel.outer).empty(); });
+  for (const auto& [load, span] : found) {
     if (span.first == span.second || kernel.stashes.size() >= room) continue;
     const StashId stash{static_cast<uint32_t>(kernel.stashes.size())};
     kernel.stashes.push_back(exprs.dtype(load));

@@ -102,6 +102,7 @@ class Grouping {
     const auto* kernel = std::get_if<Kernel>(&step);
     const bool is_plain = kernel != nullptr && kernel->gpu && kernel->finish.empty() && kernel->other_forms.empty();
     if (!is_plain && !std::holds_alternative<ScatterKernel>(step)) return std::nullopt;
+    if (kernel != nullptr && kernel->gpu->blocks > 0) return std::nullopt;
     const auto* scatter = std::get_if<ScatterKernel>(&step);
     if (scatter != nullptr && scatter->ordered && scatter->ordered->parts) return std::nullopt;  // it is two kernels
     const CudaGrid grid = cuda_grid_of(program_, step);
