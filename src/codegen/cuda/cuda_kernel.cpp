@@ -427,6 +427,9 @@ class CudaPrinter : public ThreadPrinter {
 
   void row_stage(const Stage& stage, sym::Expr row) {
     declare_accumulators(stage);
+    // Threads that leave out a stage need not combine what they have not added.
+    const bool combines_inside = combines_inside_of(stage);
+    if (combines_inside) declare_results(stage);
     open_stage(stage);
     if (gpu_.row_threads == 1 && gpu_.items == 0 && (gpu_.columns || gpu_.vector == 1)) {
       row_of_thread(stage);
@@ -457,8 +460,9 @@ class CudaPrinter : public ThreadPrinter {
     decode(kernel_->inner, "place");
     elements_of(stage, axes, gpu_.items > 0 ? fmt::format("item * {}", gpu_.vector) : "");
     body_.close();
+    if (combines_inside) combine_accumulators(stage, true);
     body_.close();
-    combine_accumulators(stage);
+    if (!combines_inside) combine_accumulators(stage);
   }
 
   // ---- the elements of a thread
@@ -564,6 +568,12 @@ class CudaPrinter : public ThreadPrinter {
     return is_wide ? DType::F64 : acc.dtype;
   }
 
+  static std::string combine_text(ReduceOp op, DType dtype, const OperandText& a, const OperandText& b) {
+    const bool is_extremum = (op == ReduceOp::Min || op == ReduceOp::Max) && register_type(dtype) == "float";
+    if (is_extremum) return fmt::format("{}({}, {})", op == ReduceOp::Min ? "least_of" : "most_of", a.text, b.text);
+    return codegen::combine_text(op, dtype, a, b);
+  }
+
   // Does it go on over all rows that a block has?
   bool is_of_columns(const Accumulate& s) const { return kernel_->accumulators[static_cast<size_t>(s.accumulator)].of_columns.has_value(); }
 
@@ -573,11 +583,48 @@ class CudaPrinter : public ThreadPrinter {
       if (s != nullptr && !is_of_columns(*s)) declare_accumulator(static_cast<size_t>(s->accumulator));
     }
   }
-  void combine_accumulators(const Stage& stage) {
+  void combine_accumulators(const Stage& stage, bool is_inside = false) {
     for (const Statement& statement : stage.statements) {
       const auto* s = std::get_if<Accumulate>(&statement);
-      if (s != nullptr && !is_of_columns(*s)) combine(static_cast<size_t>(s->accumulator));
+      if (s != nullptr && !is_of_columns(*s)) combine(static_cast<size_t>(s->accumulator), is_inside);
     }
+  }
+
+  // Is the stage's condition the same for all threads that meet?
+  bool combines_inside_of(const Stage& stage) const {
+    const bool meet = gpu_.row_threads == gpu_.threads || gpu_.row_threads == 32;
+    return stage.condition && stage.inner && !gpu_.columns && gpu_.row_threads >= 32 && meet &&
+           std::none_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
+             const auto* s = std::get_if<Accumulate>(&statement);
+             return s != nullptr && is_arg(kernel_->accumulators[static_cast<size_t>(s->accumulator)].op);
+           });
+  }
+  void declare_results(const Stage& stage) {
+    for (const Statement& statement : stage.statements) {
+      const auto* s = std::get_if<Accumulate>(&statement);
+      if (s == nullptr || is_of_columns(*s)) continue;
+      const schedule::Accumulator& acc = kernel_->accumulators[static_cast<size_t>(s->accumulator)];
+      body_.line(fmt::format("{} acc{} = {};", register_type(combined_dtype(acc)), static_cast<size_t>(s->accumulator),
+                             identity_text(acc.op, combined_dtype(acc))));
+    }
+  }
+  // Sums of floats that are kept in double are added so.
+  static DType combined_dtype(const schedule::Accumulator& acc) {
+    const bool wide = acc.op == ReduceOp::Sum && acc.dtype == DType::F32 && acc.care != loop::SumCare::Usual;
+    return wide ? DType::F64 : acc.dtype;
+  }
+  // Of the reductions through shared memory that all threads come to, one after the other: places take turns. One alone has no turns.
+  std::string place_of_next() {
+    size_t all = 0;
+    for (const Stage& stage : kernel_->stages) {
+      for (const Statement& statement : stage.statements) {
+        const auto* s = std::get_if<Accumulate>(&statement);
+        all += s != nullptr && !is_of_columns(*s) && !combines_inside_of(stage) ? 1 : 0;
+      }
+    }
+    if (gpu_.row_threads <= 32 || all < 2) return "";
+    const size_t number = combined_++;
+    return fmt::format(", {}", number + 1 == all && all % 2 == 1 ? 2 : number % 2);
   }
 
   void declare_accumulator(size_t i) {
@@ -632,12 +679,12 @@ class CudaPrinter : public ThreadPrinter {
     if (!arg) combine("acc");
   }
 
-  // Of the threads of the row. Sums of floats that are kept in double are added so.
-  void combine(size_t i) {
+  // Of the threads of the row. `is_inside`: of those that have gone through the stage, all of them or none; the result is declared.
+  void combine(size_t i, bool is_inside = false) {
     const schedule::Accumulator& acc = kernel_->accumulators[i];
     const bool arg = is_arg(acc.op);
-    const bool wide = acc.op == ReduceOp::Sum && acc.dtype == DType::F32 && acc.care != loop::SumCare::Usual;
-    const DType dtype = wide ? DType::F64 : acc.dtype;
+    const DType dtype = combined_dtype(acc);
+    const bool wide = dtype != acc.dtype;
     const std::string type = arg ? fmt::format("Best<{}>", register_type(dtype)) : std::string(register_type(dtype));
     const bool several = of_thread() > 1;
     std::string total = fmt::format("{}{}{}", arg ? "best" : "sum", i, several ? "[k]" : "");
@@ -645,20 +692,21 @@ class CudaPrinter : public ThreadPrinter {
     if (several) return combine_several(i, type, arg ? fmt::format("op_max(best{}[k].position, (int64_t)0)", i) : total);
     if (gpu_.row_threads > 1) {
       const std::string how = gpu_.columns ? fmt::format("combine_column<{}, {}>", gpu_.row_threads, gpu_.threads / gpu_.row_threads)
-                                           : fmt::format("combine_row<{}>", gpu_.row_threads);
+                                           : fmt::format("combine_row<{}{}>", gpu_.row_threads, is_inside ? "" : place_of_next());
       const std::string both = arg ? fmt::format("better<{}>(a, b)", acc.op == ReduceOp::ArgMin)
                                    : combine_text(acc.op, dtype, {"a", false, true}, {"b", false, true});
       total = fmt::format("{}({}, []({} a, {} b) {{ return ({}){}; }})", how, total, type, type, type, arg ? both : "(" + both + ")");
       waits_ = true;
     }
     if (arg) total = fmt::format("op_max(({}).position, (int64_t)0)", total);
-    body_.line(fmt::format("const auto acc{} = {};", i, total));
+    body_.line(fmt::format("{}acc{} = {};", is_inside ? "" : "const auto ", i, total));
   }
 
   schedule::GpuLoops gpu_;
   const schedule::Kernel* kernel_ = nullptr;  // of a nest
   std::string pack_element_, stash_type_;
   std::vector<std::pair<ExprId, std::string>> tiles_;  // of loads, in shared memory
+  size_t combined_ = 0;                                // reductions of rows through shared memory, so far
   bool waits_ = false;
 };
 
