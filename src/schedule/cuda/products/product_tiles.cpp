@@ -152,7 +152,7 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const double rows = std::ceil(n.rows / (tiles.rows * tiles.cluster)) * tiles.cluster;
   const double count = n.batches * rows * std::ceil(n.columns / tiles.columns);
   const bool has_shares = tiles.shares > 0;
-  if (has_shares && count >= kMultiprocessors) return std::numeric_limits<double>::infinity();
+  if (has_shares && count >= kMultiprocessors) return std::numeric_limits<double>::infinity();  // whole tiles suffice
   const double products = 2.0 * tiles.rows * tiles.columns * n.depth / kFlopsOfCycle / candidate.clock;
   const double elements = tiles.rows * tiles.columns / (tiles.ping_pong ? 128.0 : 256.0),
                turns = has_shares ? count / kMultiprocessors : std::ceil(count / kMultiprocessors);
@@ -256,7 +256,8 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {
       const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || each.tiles.columns >= 2 * n.columns;
-      if (!is_mostly_empty) result.push_back({each.tiles, seconds_of_tiles(n, each, work)});
+      const double seconds = seconds_of_tiles(n, each, work);
+      if (!is_mostly_empty && std::isfinite(seconds)) result.push_back({each.tiles, seconds});
     }
   }
   return result;
