@@ -19,6 +19,14 @@ graph(a: bf16[3, 16, 40, 40], w: bf16[256, 16, 3, 3], b: bf16[256], v: f16[64, 2
   s: f16[3, 64, 20, 20] = aten::conv2d(h, v, none, [2, 2])
   return r, s
 })"},
+    // The preludes of both are in one text.
+    {"convolution_and_product_of_few_rows", R"(
+graph(a: bf16[2, 16, 8, 8], w: bf16[16, 16, 3, 3], l: bf16[32, 1024]) {
+  y: bf16[2, 16, 8, 8] = aten::conv2d(a, w, none, [1, 1], [1, 1])
+  f: bf16[2, 1024] = aten::view(y, [2, 1024])
+  z: bf16[2, 32] = aten::linear(f, l)
+  return z
+})"},
     {"tensor_cores_of_pairs_of_pixels", R"(
 graph(a: bf16[2, 3, 21, 23], w: bf16[24, 3, 7, 7], b: bf16[24], v: f16[8, 1, 3, 4], c: f16[1, 1, 9, 10]) {
   y: bf16[2, 24, 11, 12] = aten::conv2d(a, w, b, [2, 2], [3, 3])
