@@ -48,6 +48,7 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       // dtypes
       {"x: f32[2]", "aten::bitwise_and.Tensor(x, x)", "bit_and is not defined on f32"},
       {"x: f32[2]", "aten::to.dtype(x, dtype.u64)", "aten::to.dtype would need a tensor of u64, which is not computed with"},
+      {"x: i32[2]", "aten::hardtanh(x, -1e300, 5)", "a bound of -1e+300 for integers"},
       // sizes
       {"x: f32[4]", "aten::zeros([2, -3])", "aten::zeros would need a tensor of shape [2, -3], where a size is negative"},
       {"x: f32[4]", "aten::unfold(x, 0, 7, 1)", "aten::unfold would need a tensor of shape [-2, 7], where a size is negative"},

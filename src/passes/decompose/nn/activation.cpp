@@ -15,7 +15,11 @@ namespace {
 // Bounds of integers are integers, and clamp says what becomes of those beyond the dtype.
 std::vector<Tensor> hardtanh(Decomposer& d, const Args& a) {
   if (is_integral(a.tensor("self").dtype())) {
-    const auto bound = [&](std::string_view name) { return static_cast<int64_t>(a.number(name)); };
+    const auto bound = [&](std::string_view name) {
+      const double value = a.number(name);
+      if (!(value >= -0x1p63 && value < 0x1p63)) throw Error(ErrorKind::InvalidModel, fmt::format("a bound of {} for integers", value));
+      return static_cast<int64_t>(value);
+    };
     return {d.call1("aten::clamp", {a.tensor("self"), bound("min_val"), bound("max_val")})};
   }
   return {formula::hardtanh(a.tensor("self"), a.scalar("min_val"), a.scalar("max_val"))};
