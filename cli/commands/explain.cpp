@@ -18,6 +18,7 @@
 #include "flags.h"
 #include "json_text.h"
 #include "lower/lower.h"
+#include "passes/constant_values.h"
 #include "passes/pipeline.h"
 #include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/registry/registry.h"
@@ -146,7 +147,7 @@ std::string choice_of(const Program& program, const loop::LoopProgram& loops, co
 }
 
 // How a product reads its weights of int8; "" for other steps.
-std::string int8_text(const loop::LoopProgram& loops, const schedule::Step& step) {
+std::string int8_text(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step) {
   const auto* call = std::get_if<schedule::CallStep>(&step);
   if (call == nullptr || std::holds_alternative<HigherOrder>(call->call.op) || call->call.operands.size() != 2) return "";
   const loop::Buffer& out = loops.buffer(call->outputs[0]);
@@ -156,27 +157,38 @@ std::string int8_text(const loop::LoopProgram& loops, const schedule::Step& step
   for (size_t d = 0; d + 1 < out.sizes.size(); ++d) rows = !out.sizes[d].is_const() || rows < 0 ? -1 : rows * out.sizes[d].value();
   const loop::Operand& weights = call->call.operands[1];
   const int64_t columns = sym::evaluate_hint(weights.sizes.back()), depth = sym::evaluate_hint(weights.sizes[weights.sizes.size() - 2]);
-  // As a product of two matrices, the right one a constant.
+  const loop::Buffer& buffer = loops.buffer(weights.buffer);
+  const bool is_constant = buffer.kind == loop::BufferKind::Prepared ||
+                           (buffer.kind == loop::BufferKind::Constant && !is_written(program, ConstantId{buffer.position}));
+  // As a product of two matrices.
   auto reading = [&](int64_t count) {
     Problem problem = {.family = "matmul.int8",
                        .inputs = {contiguous_operand(inputs[0], {count, depth}), contiguous_operand(inputs[1], {depth, columns})},
                        .outputs = {contiguous_operand(out.dtype, {count, columns})},
                        .integers = {},
                        .numbers = {}};
-    problem.inputs[1].is_constant = true;
+    problem.inputs[1].is_constant = is_constant;
     return reading_of_int8(runtime_choices().cheapest_choice(problem, model_of_this_machine(RuntimePool::threads_for(0))).value_or(""));
   };
   if (rows >= 0) return fmt::format("int8 weights: {}", reading(rows));
-  const std::string_view few = reading(kMostRowsInRegisters), many = reading(kMostRowsInRegisters + 1);
-  if (few == many) return fmt::format("int8 weights: {}", few);
-  return fmt::format("int8 weights: {} for up to {} rows, {} for more", few, kMostRowsInRegisters, many);
+  const int64_t firsts[] = {1, kMostRowsInRegisters + 1, kRowsThatHideReading};  // of the ranges that may differ
+  std::string text;
+  for (size_t i = 0; i < std::size(firsts); ++i) {
+    const std::string_view way = reading(firsts[i]);
+    if (i + 1 == std::size(firsts)) {
+      text += text.empty() ? std::string(way) : fmt::format("{} for more", way);
+    } else if (reading(firsts[i + 1]) != way) {
+      text += fmt::format("{} for up to {} rows, ", way, firsts[i + 1] - 1);
+    }
+  }
+  return fmt::format("int8 weights: {}", text);
 }
 
 void print_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step, size_t number, bool with_choice) {
   fmt::print("{}: {}, {}\n", number, schedule::name_of(step), kind_of(step));
   if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty())
     fmt::print("    computed by {}\n", choice);
-  if (const std::string text = with_choice ? "" : int8_text(loops, step); !text.empty()) fmt::print("    {}\n", text);
+  if (const std::string text = with_choice ? "" : int8_text(program, loops, step); !text.empty()) fmt::print("    {}\n", text);
   if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form)
     fmt::print("    {}\n", form_text(*kernel));
   for (ProvenanceId id : schedule::provenance_of(step)) {

@@ -101,7 +101,6 @@ const Implementation kOfFloats[] = {
        if (!problem.inputs[1].is_constant) return "the right side is no constant";
        if (rows(problem) <= kMostRowsInRegisters) return formatted("it is for more than {} rows", kMostRowsInRegisters);
        // Few rows wait for floats from memory, unless the last-level cache may have them.
-       constexpr int64_t kRowsThatHideReading = 64;
        constexpr double kMostInCache = 6 << 20;
        const double bytes = kFloatBytes * elements_of_b(problem);
        if (rows(problem) >= kRowsThatHideReading || bytes <= kMostInCache) return std::nullopt;

@@ -24,5 +24,6 @@ std::unique_ptr<const KernelPlan> plan_int8_tiles(const KernelCall& call);  // t
 // How an implementation of "matmul.int8" reads its weights: "read as bytes, …".
 std::string_view reading_of_int8(std::string_view choice);
 inline constexpr int64_t kMostRowsInRegisters = 12;  // with more, widening a panel once costs less than doing so for each strip of rows
+inline constexpr int64_t kRowsThatHideReading = 64;  // with so many, multiplying takes longer than reading weights of float32
 
 }  // namespace toroid
