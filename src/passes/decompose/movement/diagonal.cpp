@@ -147,6 +147,14 @@ std::vector<Tensor> select_scatter(Decomposer& d, const Args& a) {
   return {where(eq(positions(x, dim), d.b.scalar(DType::I64, index)), source, x)};
 }
 
+// A dim that may have no elements gets one behind the others, so that a position which is not used has something to read.
+Tensor with_an_element(Tensor x, int64_t dim) {
+  const Sizes none(x.sizes().size(), 0);
+  Sizes high = none;
+  if (!sym::known_lt(0, x.size(dim))) high[static_cast<size_t>(dim)] = 1;
+  return x.builder().pad(x, none, high, 0.0);
+}
+
 std::vector<Tensor> slice_scatter(Decomposer& d, const Args& a) {
   Builder& b = d.b;
   Tensor x = a.tensor("self"), source = b.cast(a.tensor("src"), x.dtype());
@@ -161,7 +169,8 @@ std::vector<Tensor> slice_scatter(Decomposer& d, const Args& a) {
   Sizes axes, index;
   for (sym::Expr size : x.sizes()) index.push_back(axes.emplace_back(b.axis(size)));
   sym::Expr& along = index[static_cast<size_t>(dim)];
-  along = sym::min(sym::max(sym::floor_div(along - bounds.start, bounds.step), 0), bounds.length - 1);
+  source = with_an_element(source, dim);
+  along = sym::min(sym::max(sym::floor_div(along - bounds.start, bounds.step), 0), source.size(dim) - 1);
   Tensor spread = b.remap(source, axes, index);
   auto number = [&](sym::Expr value) { return b.scalar(DType::I64, value); };
   Tensor from_start = positions(x, dim) - number(bounds.start);
@@ -183,7 +192,8 @@ std::vector<Tensor> diagonal_scatter(Decomposer& d, const Args& a) {
     if (dim != dim1 && dim != dim2) index.push_back(axes.back());
   }
   const sym::Expr row = axes[static_cast<size_t>(dim1)];
-  index.push_back(sym::min(sym::max(row - diagonal.row, 0), diagonal.length - 1));
+  source = with_an_element(source, -1);
+  index.push_back(sym::min(sym::max(row - diagonal.row, 0), source.size(-1) - 1));
   Tensor spread = b.remap(source, axes, index);
   Tensor is_on = eq(positions(x, dim2), positions(x, dim1) + b.scalar(DType::I64, sym::Expr(offset)));
   return {where(is_on, spread, x)};

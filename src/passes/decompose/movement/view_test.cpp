@@ -85,8 +85,8 @@ TEST_P(Views, ArePyTorchs) { check(GetParam()); }
 // What the caller's sizes decide is checked at each call.
 TEST(Views, PositionsThatSizesTellAreGuarded) {
   const auto guards = [](std::string_view call) {
-    Program program =
-        parse_text(fmt::format("sym s0 in [2, 1000]\ngraph(x: f32[64, 3], y: f32[s0], z: f32[3]) {{ r: {} return r }}", call));
+    Program program = parse_text(
+        fmt::format("sym s0 in [2, 1000]\ngraph(x: f32[64, 3], y: f32[s0], z: f32[3], w: f32[s0 - 2]) {{ r: {} return r }}", call));
     decompose(program);
     std::string text;
     for (sym::Expr guard : program.guards) text += sym::to_string(guard) + "; ";
@@ -97,6 +97,7 @@ TEST(Views, PositionsThatSizesTellAreGuarded) {
   EXPECT_EQ(guards("f32[2, 3] = aten::narrow(x, 0, s0, 2)"), "s0 <= 62; ");
   EXPECT_EQ(guards("f32[64, 3] = aten::select_scatter(x, z, 0, s0)"), "s0 <= 63; ");
   EXPECT_EQ(guards("f32[64, s0 + 3] = aten::reflection_pad1d(x, [s0, 0])"), "s0 <= 2; s0 <= 4; ");
+  EXPECT_EQ(guards("f32[s0] = aten::slice_scatter(y, w, 0, 2)"), "");  // which may write nothing
   EXPECT_EQ(guards("f32[s0 + 1] = aten::pad(y, [0, 1], \"circular\")"), "");
   EXPECT_EQ(guards("f32[s0 + 5] = aten::pad(y, [5, 0], \"circular\")"), "5 <= s0; ");
   EXPECT_EQ(guards("f32[4 - s0, s0] = aten::unfold(z, 0, s0, 1)"), "s0 <= 3; s0 <= 4; ");
