@@ -340,6 +340,11 @@ TEST(ImportPt2, TakesSizesFromZeroOnWhereTheRangeSaysSo) {
   EXPECT_EQ(least(), 1);
   replace(model.model_json, R"("range_constraints": {})", R"("range_constraints": {"s0": {"min_val": 0, "max_val": 50}})");
   EXPECT_EQ(least(), 0);
+  // From 2 on says that no size of 0 or 1 was traced, as of every size that is left to the exporter; PyTorch's program takes a batch of 1.
+  replace(model.model_json, R"("min_val": 0)", R"("min_val": 2)");
+  EXPECT_EQ(least(), 1);
+  replace(model.model_json, R"("min_val": 2)", R"("min_val": 3)");
+  EXPECT_EQ(least(), 3);
 }
 
 // The operator is the cause; that its dtype is unknown too is not.
@@ -594,7 +599,7 @@ TEST(ImportPt2, TurnsSymbolicIntegersIntoExpressions) {
   EXPECT_NE(text.find("= aten::view(%0, [s58, s48, 3, 4, 16])"), std::string::npos);
   const std::optional<sym::Expr> batch = program.symbols->find_symbol("s58");
   ASSERT_TRUE(batch);
-  EXPECT_EQ(batch->range(), (sym::Range{2, 64}));
+  EXPECT_EQ(batch->range(), (sym::Range{1, 64}));
   EXPECT_EQ(batch->node()->hint, 2);
   EXPECT_EQ(batch->node()->symbol_kind, sym::SymbolKind::Size);
 }

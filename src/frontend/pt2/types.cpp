@@ -139,7 +139,9 @@ sym::Expr SizeReader::symbol(const SymbolText& text, std::optional<int64_t> hint
   if (!data_dependent || text.nonnegative) range.min = 0;
   if (text.positive && !may_be_zero) range.min = 1;
   if (known != ranges_.end()) {
-    range.min = std::max(range.min, known->second.min);
+    // A size from 2 on is any: the exporter traces no size of 0 or 1, and its own programs ask for no bound below 3.
+    const bool is_any = !data_dependent && known->second.min == 2;
+    if (!is_any) range.min = std::max(range.min, known->second.min);
     range.max = known->second.max;
   }
   if (const auto also = further_.find(text.name); also != further_.end()) {
