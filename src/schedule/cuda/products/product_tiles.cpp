@@ -120,7 +120,7 @@ constexpr Candidate kCandidates[] = {
     {{.rows = 128, .columns = 192, .stages = 4, .cluster = 1, .ping_pong = true}, 1.50e9},
     {{.rows = 128, .columns = 128, .stages = 5, .cluster = 1, .ping_pong = true}, 1.43e9},
     {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
-    {{.rows = 64, .columns = 256, .stages = 5, .cluster = 1, .ping_pong = true}, 1.35e9},
+    {{.rows = 64, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = true}, 1.35e9},
     {{.rows = 128, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = false}, 1.57e9},
     // Of deep products whose tiles leave multiprocessors idle, as gradients of weights.
     {{.rows = 128, .columns = 192, .stages = 4, .cluster = 2, .ping_pong = false, .shares = kMultiprocessors / 2}, 1.20e9},
@@ -237,9 +237,10 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
 // As ProductTiles in codegen/cuda/prelude/products.inc has them.
 int shared_bytes_of(const GpuTiles& tiles) {
   constexpr int kAlignment = 1024, kRowBytes = 128, kBarrierBytes = 16;  // a stage's two barriers
-  constexpr int kMuch = 192512, kWarps = 8, kWarpRows = 16, kPadding = 8;
-  const int ring = tiles.stages * (tiles.rows + tiles.columns) * kRowBytes, staged_columns = ring > kMuch ? 32 : 64;
-  return kAlignment + ring + tiles.stages * kBarrierBytes + kWarps * kWarpRows * (staged_columns + kPadding) * 4;
+  constexpr int kMuch = 192512, kSumsAlignment = 256, kWarps = 8, kWarpRows = 16, kStagedColumns = 64, kPadding = 8;
+  const int ring = tiles.stages * (tiles.rows + tiles.columns) * kRowBytes, barriers = tiles.stages * kBarrierBytes;
+  const int sums = kWarps * kWarpRows * (kStagedColumns + (ring > kMuch ? 0 : kPadding)) * 4;
+  return kAlignment + ring + (barriers + kSumsAlignment - 1) / kSumsAlignment * kSumsAlignment + sums;
 }
 
 sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
