@@ -104,6 +104,8 @@ class ProductPrinter : public ThreadPrinter {
             step.prologue ? made_left(*step.prologue)
                           : fmt::format("LeftRows<{}>{{{}}}", storage_type(program_.buffer(a.buffer).dtype), place(a.buffer, a.offset));
         sums_to(fmt::format("multiply_few_by_ring<{}, {}>({}, {}", type, overlap_.loads_ahead, left, right), step);
+      } else if (schedule::are_few_rows_copied(shape_, tiles)) {
+        sums_to(fmt::format("multiply_few_copied<{}, {}>({}", type, overlap_.loads_ahead, sides()), step);
       } else {
         sums_to(fmt::format("multiply_few<{}{}>({}", type, ahead, sides()), step);
       }

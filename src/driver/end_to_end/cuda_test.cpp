@@ -430,6 +430,9 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("f16", 11, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 1, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 40, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
+  // Copied into shared memory: blocks have one tile, the last of fewer columns; or two.
+  expect_as_evaluated(product_of_int4("bf16", 3, 12730, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 7, 17024, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.

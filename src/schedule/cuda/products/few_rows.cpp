@@ -56,6 +56,27 @@ std::optional<GpuTiles> ring_tiles(const ProductShape& shape) {
   return ring_bytes(shape, tiles) <= kMostSharedBytes ? std::optional(tiles) : std::nullopt;
 }
 
+// As FewRowsCopied in the prelude.
+int copied_bytes(const GpuTiles& tiles) {
+  constexpr int kPadding = 4, kUnitBytes = 512, kScalesOfUnit = 64;
+  const int of_units = tiles.columns / kUnit * (tiles.stages * kUnitBytes + (tiles.stages + 1) * kScalesOfUnit);
+  const int sums = tiles.rows * (tiles.columns + kPadding) * 4;
+  return tiles.depth_warps * (of_units + sums);
+}
+// Do threads copy the right side into shared memory ahead (few_rows_copied.inc)? Numbers of four bits in many tiles of little depth, over
+// whose ends copies go on: elsewhere registers begin sooner.
+constexpr int kCopiedUnits = 8;
+bool is_copied(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kChunk = 128, kLeastTiles = kMultiprocessors * 3 / 2, kMostDepth = 16 * kChunk;
+  const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= kUnit && tiles.rows == kUnit;
+  return is_one && shape.numbers == RightNumbers::Int4 && few_rows_chunk(shape) == kChunk && tiles.columns == kCopiedUnits * kUnit &&
+         shape.depth.value() <= kMostDepth && shape.columns.value() % 2 == 0 && shape.columns.value() > kLeastTiles * tiles.columns;
+}
+std::optional<GpuTiles> copied_tiles(const ProductShape& shape) {
+  const GpuTiles tiles{.rows = kUnit, .columns = kCopiedUnits * kUnit, .stages = 1, .cluster = 1, .depth_warps = 8};
+  return is_copied(shape, tiles) ? std::optional(tiles) : std::nullopt;
+}
+
 // Chunks that a thread's registers hold, in words of both sides, besides its sums and what it has of the left side at work.
 int stages_of(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kRegisters = 83, kAllRegisters = 187, kMostStages = 4;  // beyond them some spill
@@ -89,6 +110,7 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
   if (rows > kMostFewRows || !has_kernel(shape)) return std::nullopt;
   if (const std::optional<GpuTiles> by_ring = ring_tiles(shape)) return by_ring;
+  if (const std::optional<GpuTiles> copied = copied_tiles(shape)) return copied;
   GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
   const bool is_float32 = shape.factors == Factors::Floats32;
   if (is_float32) tiles.rows = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 1))));
@@ -137,6 +159,7 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
 }
 
 bool is_few_rows_by_ring(const ProductShape& shape, const GpuTiles& tiles) { return is_by_ring(shape, tiles); }
+bool are_few_rows_copied(const ProductShape& shape, const GpuTiles& tiles) { return is_copied(shape, tiles); }
 
 int few_rows_chunk(const ProductShape& shape) {
   if (shape.numbers == RightNumbers::Int4) return shape.group % 128 == 0 ? 128 : shape.group % 64 == 0 ? 64 : 32;
@@ -146,6 +169,7 @@ int few_rows_chunk(const ProductShape& shape) {
 
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
   if (is_by_ring(shape, tiles)) return 1;
+  if (is_copied(shape, tiles)) return kWarpsAtOnce / tiles.depth_warps;
   if (shape.factors == Factors::Floats32) {
     const int units = tiles.columns / kUnit, of_two_stages = units * tiles.rows + 8 * (units + tiles.rows);
     return std::max(1, (of_two_stages > kOfFloats ? kWarpsAtOnce / 2 : kWarpsAtOnce) / tiles.depth_warps);
@@ -165,6 +189,10 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
     return {.blocks = blocks, .threads = 32 * (tiles.depth_warps + 1), .shared_bytes = ring_bytes(shape, tiles)};
   }
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(shape, tiles);
+  if (is_copied(shape, tiles)) {
+    const int64_t all = (shape.columns.value() + tiles.columns - 1) / tiles.columns, each = (all + slots - 1) / slots;
+    return {.blocks = (all + each - 1) / each, .threads = 32 * tiles.depth_warps, .shared_bytes = copied_bytes(tiles)};
+  }
   const int64_t chunk = few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;
   if (shape.rows.is_const()) {

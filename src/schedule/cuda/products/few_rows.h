@@ -22,6 +22,8 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape);
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles);
 // Comes the right side through a ring in shared memory (few_rows_ring.inc)? In tiles of at most sixteen columns, where they can.
 bool is_few_rows_by_ring(const ProductShape& shape, const GpuTiles& tiles);
+// Do threads copy it into shared memory ahead of what they multiply (few_rows_copied.inc)?
+bool are_few_rows_copied(const ProductShape& shape, const GpuTiles& tiles);
 // Of the depth, what a warp takes at once.
 int few_rows_chunk(const ProductShape& shape);
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles);
