@@ -79,6 +79,7 @@ TEST_F(TunerTest, EachBadCandidateCostsItselfAlone) {
       {"leaves-a-child", Standing::Faulty, "exited with status 1"},
       {"is-killed", Standing::Refused, "was killed by signal 9 (Killed)"},  // as the machine does when memory runs out
       {"last", Standing::Timed, ""},
+      {"quick-if-warm", Standing::Timed, ""},
   };
   {
     TunerOptions impatient = options();
@@ -185,6 +186,17 @@ TEST_F(TunerTest, AFaultThatShowsLaterOverrulesWhatIsRemembered) {
   Tuner second(planted_choices(), cache(), options());
   EXPECT_EQ(second.choose(problem).choice, next.choice) << table_text(before);
   EXPECT_EQ(second.choose(problem).source, Source::Remembered);
+}
+
+// In a network the layers between have driven a call's constants out of the caches.
+TEST_F(TunerTest, ConstantsComeFromMemoryOtherInputsMayBeWarm) {
+  const auto choice_for = [&](std::string_view input) {
+    Problem problem = parse_problem(fmt::format("double.f32({}) -> f32[1000]", input));
+    for (const char* choice : {"plain", "quick-if-warm"}) problem.integers.push_back(place_of(choice));
+    return Tuner(planted_choices(), cache(), options()).choose(problem).choice;
+  };
+  EXPECT_EQ(choice_for("f32[1000]"), "quick-if-warm");
+  EXPECT_EQ(choice_for("constant f32[1000]"), "plain");
 }
 
 TEST_F(TunerTest, OneChoiceNeedsNoBenchmark) {

@@ -29,6 +29,7 @@ class GuardedTensor {
   ~GuardedTensor();
 
   const OperandMeta& meta() const { return meta_; }
+  const std::string& name() const { return name_; }
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
   ToroidOperand operand() const;
 

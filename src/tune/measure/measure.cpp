@@ -99,21 +99,31 @@ std::string_view to_string(Standing standing) {
 void measure(const std::string& problem, const std::string& reference, std::vector<Outcome>& candidates, Worker& worker,
              const MeasureOptions& options) {
   Session session(problem, reference, worker, options);
-  std::vector<Outcome*> right;
-  std::vector<Contestant> contestants;
+  struct Right {
+    Outcome* candidate;
+    double estimate_s;
+  };
+  std::vector<Right> right;
   for (Outcome& candidate : candidates) {
     const auto reply = session.ask({.action = Action::Check, .choice = candidate.choice});
     const std::optional<double> estimate_s = seconds_of(reply, session, candidate);
-    if (!estimate_s) continue;
-    right.push_back(&candidate);
-    auto run_s = [&session, &candidate, &options](int repetitions) {
+    if (estimate_s) right.push_back({&candidate, *estimate_s});
+  }
+  if (!options.cold) {
+    std::erase_if(right, [&](const Right& each) {
+      return !seconds_of(session.ask({.action = Action::Provide, .choice = each.candidate->choice}), session, *each.candidate);
+    });
+  }
+  std::vector<Contestant> contestants;
+  for (const auto& [checked, estimate_s] : right) {
+    auto run_s = [&session, &candidate = *checked, &options](int repetitions) {
       const Request request{.action = Action::Time,
                             .choice = candidate.choice,
                             .repetitions = static_cast<uint64_t>(repetitions),
                             .cold = options.cold ? uint64_t{1} : 0};
       return seconds_of(session.ask(request), session, candidate);
     };
-    contestants.push_back({run_s, *estimate_s});
+    contestants.push_back({run_s, estimate_s});
   }
   RoundOptions rounds = options.rounds;
   constexpr int kMostColdRuns = 3;  // emptying the caches takes longer than most kernels
@@ -121,7 +131,7 @@ void measure(const std::string& problem, const std::string& reference, std::vect
   const std::vector<RoundTimes> times = time_in_rounds(contestants, rounds);
   for (size_t i = 0; i < right.size(); ++i) {
     if (times[i].failed) continue;  // its standing says why
-    Outcome& candidate = *right[i];
+    Outcome& candidate = *right[i].candidate;
     candidate.standing = times[i].rounds > 0 ? Standing::Timed : Standing::OutOfTime;
     if (times[i].rounds == 0) candidate.reason = "the time for this problem was up";
     candidate.median_s = times[i].median_s;

@@ -15,6 +15,7 @@ enum class Action : uint64_t {
   Ping,     // says that the worker is there
   Prepare,  // makes the problem's tensors, computes the reference's result; needed before the others
   Check,    // computes the choice's result and compares it
+  Provide,  // makes what only timing needs, when all choices were checked
   Time,     // runs the choice
 };
 

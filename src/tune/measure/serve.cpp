@@ -62,6 +62,8 @@ Answer answer_to(const Request& request, const TrialMaker& make, std::unique_ptr
       Trial::Check check = trial->check(request.choice);
       if (check.fault) answer = {request.number, Verdict::Wrong, std::move(*check.fault)};
       answer.seconds = check.seconds;
+    } else if (request.action == Action::Provide) {
+      trial->provide(request.choice);
     } else if (request.action == Action::Time) {
       answer.seconds = trial->time_s(request.choice, request.repetitions, request.cold != 0);
     }

@@ -179,6 +179,11 @@ double flops_in_parts(RuntimePool& pool) {
 
 }  // namespace
 
+int64_t bytes_of_last_cache() {
+  constexpr int64_t kMost = int64_t{64} << 20;
+  return std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0, kMost);
+}
+
 MachineLimits measure_machine_limits(RuntimePool& pool) {
   MachineLimits limits{};
   {
@@ -202,12 +207,10 @@ MachineLimits measure_machine_limits(RuntimePool& pool) {
   limits.int8_flops_per_s =
       std::max({limits.multiply_flops_per_s, 2 * kProductsOfParts * in_parts, bytes != nullptr ? int8_flops_in_vectors(pool, *bytes) : 0});
 
-  // Half of a cache each, so that other work has room beside it. A third level that is larger than this is shared with other machines' work.
-  constexpr int64_t kMostThirdLevel = int64_t{64} << 20;
+  // Half of a cache each, so that other work has room beside it.
   const auto threads = static_cast<int64_t>(pool.threads());
   const int64_t first = std::max<int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 0),
-                second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0),
-                third = std::clamp<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0, kMostThirdLevel);
+                second = std::max<int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE), 0), third = bytes_of_last_cache();
   constexpr int64_t kBeyondCaches = int64_t{1} << 27;
   limits.memory_bytes_per_s = std::max(limits.copy_bytes_per_s, bytes_per_s_within(pool, kBeyondCaches / threads));
   limits.third_level = {third, third == 0 ? 0 : std::max(limits.memory_bytes_per_s, bytes_per_s_within(pool, third / 2 / threads))};

@@ -27,6 +27,8 @@ struct MachineLimits {
   // The least time that a step can take, in seconds.
   double least_seconds(double bytes, double flops, DType dtype) const;
 };
+// Of the last cache, what a program may count on: a cache that is larger than this is shared with other machines' work. 0: nobody knows.
+int64_t bytes_of_last_cache();
 // On all threads of the pool, as fast as the machine goes on; takes about a second. Other work on the machine lowers the figures of memory
 // and caches, which it shares.
 MachineLimits measure_machine_limits(RuntimePool& pool);
