@@ -1,13 +1,17 @@
-# toroid_folder(NAME [RUN_SIDE] [ONCE] [LIBS ...] [HEADER FILE] [TEST_LIBS ...] [TEST_OPTIMISED]): src/NAME becomes the library toroid_NAME, and
-# its *_test.cpp files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of libtoroid_host.so, which leaves out the functions that it
-# does not use. ONCE: runs once a compilation, and is optimised less. HEADER: most of its files include it; they get a precompiled header with
-# it. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder declared before it, so an include against the direction fails to
-# link too. The folders share the precompiled header src/FOLDER/pch.h of the last one that has such a file.
+# toroid_folder(NAME [RUN_SIDE] [ONCE] [BY_DIRECTORY] [LIBS ...] [HEADER FILE] [APART FILES ... OPTIONS OPTION ...]
+#               [TEST_LIBS ...] [TEST_OPTIMISED])
+# src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of
+# libtoroid_host.so, which leaves out the functions that it does not use. ONCE: runs once a compilation, and is optimised less. BY_DIRECTORY:
+# toroid_unity's scope. HEADER: most of its files include it; they get a precompiled header with it. APART: files of a folder of the run side
+# that are compiled together, and with OPTIONS. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder declared before it, so
+# an include against the direction fails to link too. The folders share the precompiled header src/FOLDER/pch.h of the last one that has such
+# a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Where CMAKE_UNITY_BUILD is on, as in the release preset, the files of a directory (scope DIRECTORY) or of the whole target (scope TARGET)
-# are compiled together, at most eight at a time: headers take more than half of the time of a file by itself. Such files see each other's
-# helpers, whose names therefore differ (tests/unity_names_test.sh). Files with options of their own stay alone.
+# are compiled together, at most 24 at a time: headers, and the templates that many files need, take more than half of the time of a file by
+# itself. Such files see each other's helpers, whose names therefore differ (tests/unity_names_test.sh). Files with options of their own stay
+# alone.
 function(toroid_unity target scope)
   get_target_property(sources ${target} SOURCES)
   set(directories "")
@@ -23,7 +27,7 @@ function(toroid_unity target scope)
   list(REMOVE_DUPLICATES directories)
   foreach(directory IN LISTS directories)
     list(LENGTH in_${directory} count)
-    math(EXPR groups "(${count} + 7) / 8")
+    math(EXPR groups "(${count} + 23) / 24")
     set(i 0)
     foreach(source IN LISTS in_${directory})
       math(EXPR group "${i} * ${groups} / ${count}")
@@ -66,7 +70,7 @@ function(toroid_test_settings target)
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "RUN_SIDE;ONCE;TEST_OPTIMISED" "HEADER" "LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SIDE;ONCE;BY_DIRECTORY;TEST_OPTIMISED" "HEADER" "LIBS;APART;OPTIONS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -74,6 +78,10 @@ function(toroid_folder name)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   if(NOT sources)
     return()
+  endif()
+  list(FILTER ARG_APART EXCLUDE REGEX "_test\\.cpp$")
+  if(ARG_APART)
+    list(REMOVE_ITEM sources ${ARG_APART})
   endif()
   add_library(toroid_${name} STATIC ${sources})
   target_include_directories(toroid_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
@@ -83,8 +91,18 @@ function(toroid_folder name)
     # Each file by itself: what else is in a file decides what is inlined into a hot loop.
     set_target_properties(toroid_${name} PROPERTIES UNITY_BUILD OFF)
     target_compile_options(toroid_${name} PRIVATE -ffunction-sections -fdata-sections)
-  else()
+    if(ARG_APART)
+      add_library(toroid_${name}_apart OBJECT ${ARG_APART})
+      target_include_directories(toroid_${name}_apart PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+      target_compile_options(toroid_${name}_apart PRIVATE -ffunction-sections -fdata-sections ${ARG_OPTIONS})
+      target_link_libraries(toroid_${name}_apart PRIVATE ${earlier_targets} ${ARG_LIBS})
+      toroid_unity(toroid_${name}_apart TARGET)
+      target_sources(toroid_${name} PRIVATE $<TARGET_OBJECTS:toroid_${name}_apart>)
+    endif()
+  elseif(ARG_BY_DIRECTORY)
     toroid_unity(toroid_${name} DIRECTORY)
+  else()
+    toroid_unity(toroid_${name} TARGET)
   endif()
   if(ARG_ONCE)
     target_compile_options(toroid_${name} PRIVATE $<$<CONFIG:Release>:-O1>)

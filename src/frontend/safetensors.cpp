@@ -19,7 +19,7 @@ namespace toroid {
 namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
-constexpr size_t kMaxRank = 64;
+constexpr size_t kMostDims = 64;
 constexpr size_t kHeaderAlignment = 64;  // so that the data begins on a cache line
 
 struct DTypeName {
@@ -95,8 +95,8 @@ Extent read_tensor(const JsonValue& entry, std::span<const std::byte> data, uint
     fault(dtype, fmt::format("tensor '{}' has the unknown dtype '{}'", shown, printable(dtype.as_string())));
 
   const JsonValue& shape = entry.at("shape");
-  if (shape.elements().size() > kMaxRank) {
-    fault(shape, fmt::format("tensor '{}' has {} dimensions, and the limit is {}", shown, shape.elements().size(), kMaxRank));
+  if (shape.elements().size() > kMostDims) {
+    fault(shape, fmt::format("tensor '{}' has {} dimensions, and the limit is {}", shown, shape.elements().size(), kMostDims));
   }
   for (const JsonValue& size : shape.elements()) {
     if (size.as_integer() < 0) fault(size, fmt::format("tensor '{}' has a negative size", shown));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/explain.h"
 #include "schedule/lifetimes.h"
 #include "schedule/planner.h"
@@ -141,12 +142,6 @@ Step single_step(loop::LoopProgram& program, size_t c) {
     return BindStep{computation.name, bind->expr, bind->value, computation.provenance};
   }
   return CallStep{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
-}
-
-void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) {
-  for (BufferId id : more) {
-    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
-  }
 }
 
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such

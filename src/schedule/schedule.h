@@ -40,6 +40,9 @@ struct Keep {  // stash[inner position] = value
   ExprId value;
 };
 using Statement = std::variant<Accumulate, Store, Keep>;
+inline ExprId value_of(const Statement& statement) {
+  return std::visit([](const auto& s) { return s.value; }, statement);
+}
 
 // What will be read or written soon, brought into a cache meanwhile; a place beyond the buffer does no harm.
 struct Fetch {

@@ -24,7 +24,7 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kLeastFarewell = 100ms;  // for what is left to be sent at the end, even without credit
 constexpr Milliseconds kLeaseLife = 2000ms;
 constexpr Milliseconds kRenewEvery = 500ms;
-constexpr Milliseconds kLeastPause = 10ms, kMostPause = 50ms;  // between two looks at somebody else's lease
+constexpr Milliseconds kLeastLook = 10ms, kMostLook = 50ms;  // between two looks at somebody else's lease
 constexpr size_t kMostQueuedBytes = size_t{512} << 20;
 
 Milliseconds since(Clock::time_point start) { return std::chrono::round<Milliseconds>(Clock::now() - start); }
@@ -388,7 +388,7 @@ RemoteLease Remote::acquire(const CacheKey& key, std::chrono::milliseconds patie
   const auto start = Clock::now();
   State& state = *state_;
   const std::string token = new_token();
-  for (Milliseconds pause = kLeastPause;; pause = std::min(2 * pause, kMostPause)) {
+  for (Milliseconds pause = kLeastLook;; pause = std::min(2 * pause, kMostLook)) {
     if (!state.front->has_leases() || !state.may_write()) return {LeaseState::Unguarded, since(start), nullptr};
     bool is_ours = false;
     std::string refusal;

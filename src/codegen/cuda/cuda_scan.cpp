@@ -13,10 +13,10 @@
 namespace toroid::codegen::cuda {
 namespace {
 
-class ScanPrinter : public ThreadPrinter {
+class CudaScanPrinter : public ThreadPrinter {
  public:
-  ScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
-              const schedule::Overlap& overlap)
+  CudaScanPrinter(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
+                  const schedule::Overlap& overlap)
       : ThreadPrinter(program, graph, std::move(name), overlap),
         kernel_(kernel),
         plan_(schedule::scan_threads(kernel)),
@@ -317,7 +317,7 @@ class ScanPrinter : public ThreadPrinter {
 
 CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
                       const schedule::Overlap& overlap) {
-  return ScanPrinter(program, kernel, graph, std::move(name), overlap).run();
+  return CudaScanPrinter(program, kernel, graph, std::move(name), overlap).run();
 }
 
 }  // namespace toroid::codegen::cuda

@@ -10,7 +10,7 @@
 namespace toroid::codegen::cuda {
 namespace {
 
-class ScatterPrinter : public ThreadPrinter {
+class CudaScatterPrinter : public ThreadPrinter {
  public:
   using ThreadPrinter::ThreadPrinter;
 
@@ -300,19 +300,19 @@ class ScatterPrinter : public ThreadPrinter {
 
 CudaKernel print_scatter(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name,
                          const schedule::Overlap& overlap) {
-  return ScatterPrinter(program, graph, std::move(name), overlap).run(kernel);
+  return CudaScatterPrinter(program, graph, std::move(name), overlap).run(kernel);
 }
 
 ThreadText print_scatter_thread(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph) {
-  return ScatterPrinter(program, graph, "").run_thread(kernel);
+  return CudaScatterPrinter(program, graph, "").run_thread(kernel);
 }
 
 CudaKernel print_join(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name) {
-  return ScatterPrinter(program, graph, std::move(name)).run_join(kernel);
+  return CudaScatterPrinter(program, graph, std::move(name)).run_join(kernel);
 }
 
 CudaKernel print_fill(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name) {
-  return ScatterPrinter(program, graph, std::move(name)).run_fill(kernel);
+  return CudaScatterPrinter(program, graph, std::move(name)).run_fill(kernel);
 }
 
 }  // namespace toroid::codegen::cuda

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -66,17 +67,11 @@ std::vector<std::string_view> overloads(std::string_view op) {
   return found;
 }
 
-std::string joined(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (std::string_view name : names) text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
-  return text;
-}
-
 [[noreturn]] void unknown_operator(std::string_view op) {
   const std::vector<std::string_view> known = overloads(op);
   throw Error(ErrorKind::InvalidInput, fmt::format("there is no operator '{}'", op))
       .help(known.empty() ? "write it as PyTorch does, as in aten::add.Tensor; 'toroid ops' lists the operators"
-                          : fmt::format("the overloads of that name are {}", joined(known)));
+                          : fmt::format("the overloads of that name are {}", joined(known, ", ")));
 }
 
 // The schema, and the other overloads, which may be the one that was meant.
@@ -85,7 +80,7 @@ std::string joined(const std::vector<std::string_view>& names) {
   std::erase(others, std::string_view(schema.name));
   throw Error(ErrorKind::InvalidInput, std::move(message))
       .help(fmt::format("it is declared as {}{}", schema.text,
-                        others.empty() ? "" : fmt::format("; other overloads are {}", joined(others))));
+                        others.empty() ? "" : fmt::format("; other overloads are {}", joined(others, ", "))));
 }
 
 // ---- arguments by their parameters

@@ -7,57 +7,57 @@ namespace toroid::formula {
 namespace {
 
 // Along one dim: the size before padding, and how much was padded; negative amounts crop.
-struct Border {
+struct PaddedDim {
   int64_t dim;
   sym::Expr size, low, high;
 };
 
 bool is_negative(sym::Expr amount) { return sym::known_lt(amount, 0); }
 
-// `part` with zeros around it along the border's dim, so that it begins at `start` of the unpadded tensor.
-Tensor placed(Tensor part, const Border& border, sym::Expr start) {
+// `part` with zeros around it along its dim, so that it begins at `start` of the unpadded tensor.
+Tensor placed(Tensor part, const PaddedDim& padded, sym::Expr start) {
   Sizes low(part.sizes().size(), 0), high = low;
-  const size_t at = static_cast<size_t>(border.dim);
+  const size_t at = static_cast<size_t>(padded.dim);
   low[at] = start;
-  high[at] = border.size - start - part.sizes()[at];
+  high[at] = padded.size - start - part.sizes()[at];
   return part.builder().pad(part, low, high, 0.0);
 }
 
 // What the unpadded elements themselves show.
-Tensor middle_of(Tensor grad, const Border& border) {
+Tensor middle_of(Tensor grad, const PaddedDim& padded) {
   Builder& b = grad.builder();
-  const sym::Expr before = is_negative(border.low) ? -border.low : sym::Expr(0);
-  const sym::Expr after = is_negative(border.high) ? -border.high : sym::Expr(0);
-  const sym::Expr start = is_negative(border.low) ? sym::Expr(0) : border.low;
-  Tensor shown = b.slice(grad, border.dim, start, border.size - before - after);
-  return before.is_const(0) && after.is_const(0) ? shown : placed(shown, border, before);
+  const sym::Expr before = is_negative(padded.low) ? -padded.low : sym::Expr(0);
+  const sym::Expr after = is_negative(padded.high) ? -padded.high : sym::Expr(0);
+  const sym::Expr start = is_negative(padded.low) ? sym::Expr(0) : padded.low;
+  Tensor shown = b.slice(grad, padded.dim, start, padded.size - before - after);
+  return before.is_const(0) && after.is_const(0) ? shown : placed(shown, padded, before);
 }
 
 bool pads(sym::Expr amount) { return !amount.is_const(0) && !is_negative(amount); }
 
 // The padded elements before and after the middle.
-Tensor before_middle(Tensor grad, const Border& border) { return grad.builder().slice(grad, border.dim, 0, border.low); }
-Tensor after_middle(Tensor grad, const Border& border) {
-  return grad.builder().slice(grad, border.dim, grad.size(border.dim) - border.high, border.high);
+Tensor before_middle(Tensor grad, const PaddedDim& padded) { return grad.builder().slice(grad, padded.dim, 0, padded.low); }
+Tensor after_middle(Tensor grad, const PaddedDim& padded) {
+  return grad.builder().slice(grad, padded.dim, grad.size(padded.dim) - padded.high, padded.high);
 }
 
-Tensor unreflect(Tensor grad, const Border& border) {
+Tensor unreflect(Tensor grad, const PaddedDim& padded) {
   Builder& b = grad.builder();
-  Tensor sum = middle_of(grad, border);
-  if (pads(border.low)) sum = sum + placed(b.flip(before_middle(grad, border), {border.dim}), border, 1);
-  if (pads(border.high)) {
-    sum = sum + placed(b.flip(after_middle(grad, border), {border.dim}), border, border.size - 1 - border.high);
+  Tensor sum = middle_of(grad, padded);
+  if (pads(padded.low)) sum = sum + placed(b.flip(before_middle(grad, padded), {padded.dim}), padded, 1);
+  if (pads(padded.high)) {
+    sum = sum + placed(b.flip(after_middle(grad, padded), {padded.dim}), padded, padded.size - 1 - padded.high);
   }
   return sum;
 }
 
 // The edges sum their border, and what a crop on the other side left of it.
-Tensor unreplicate(Tensor grad, const Border& border) {
+Tensor unreplicate(Tensor grad, const PaddedDim& padded) {
   Builder& b = grad.builder();
-  auto total = [&](Tensor part) { return b.keep(b.sum(part, {border.dim}), {border.dim}); };
-  Tensor sum = middle_of(grad, border);
-  if (pads(border.low)) sum = sum + placed(total(before_middle(grad, border)), border, 0);
-  if (pads(border.high)) sum = sum + placed(total(after_middle(grad, border)), border, border.size - 1);
+  auto total = [&](Tensor part) { return b.keep(b.sum(part, {padded.dim}), {padded.dim}); };
+  Tensor sum = middle_of(grad, padded);
+  if (pads(padded.low)) sum = sum + placed(total(before_middle(grad, padded)), padded, 0);
+  if (pads(padded.high)) sum = sum + placed(total(after_middle(grad, padded)), padded, padded.size - 1);
   return sum;
 }
 
@@ -67,9 +67,9 @@ Tensor pad_backward(Tensor grad_out, Tensor x, const Sizes& pad, F unpad) {
   dims_before(x, pad.size() / 2);
   for (size_t i = 0; i < pad.size() / 2; ++i) {  // pairs from the last dim on
     const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
-    const Border border{dim, x.size(dim), pad[2 * i], pad[2 * i + 1]};
-    if (border.low.is_const(0) && border.high.is_const(0)) continue;
-    grad = unpad(grad, border);
+    const PaddedDim padded{dim, x.size(dim), pad[2 * i], pad[2 * i + 1]};
+    if (padded.low.is_const(0) && padded.high.is_const(0)) continue;
+    grad = unpad(grad, padded);
   }
   return x.builder().cast(grad, x.dtype());
 }

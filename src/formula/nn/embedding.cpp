@@ -103,7 +103,7 @@ Tensor rows_of_maxima(const Bags& bags, const BagReducer& reduce, Tensor rows, T
   return b.where(is_some, b.gather(bags.indices, {b.where(is_some, first, zero)}), zero);
 }
 
-EmbeddingBag combined(const Bags& bags, Tensor per_sample_weights) {
+EmbeddingBag combined_bags(const Bags& bags, Tensor per_sample_weights) {
   Builder& b = bags.weight.builder();
   const BagReducer reduce(bags);
   const sym::Expr n = bags.indices.size(0);
@@ -140,7 +140,7 @@ EmbeddingBag embedding_bag(Tensor weight, Tensor indices, Tensor offsets, Tensor
   bags.count = bags.offsets.size(0) - (options.has_last_offset ? 1 : 0);
   bags.offsets = b.slice(bags.offsets, 0, 0, bags.count);
   if (options.padding_index) bags.counted = b.binary(ScalarOp::Ne, bags.indices, Scalar(*options.padding_index));
-  return combined(bags, per_sample_weights);
+  return combined_bags(bags, per_sample_weights);
 }
 
 }  // namespace toroid::formula

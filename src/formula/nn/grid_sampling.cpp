@@ -69,7 +69,7 @@ TapLine cubic_taps(Position position, sym::Expr size, const Sampling& sampling) 
   return line;
 }
 
-TapLine taps_of(Tensor coordinate, sym::Expr size, const Sampling& sampling) {
+TapLine taps_at(Tensor coordinate, sym::Expr size, const Sampling& sampling) {
   const sym::Expr spread = sampling.align_corners ? size - 1 : size;
   Position position{to_elements(coordinate, size, sampling.align_corners), size_number(coordinate, spread) * number_like(coordinate, 0.5)};
   if (sampling.interpolation == Interpolation::Cubic) return cubic_taps(position, size, sampling);
@@ -97,7 +97,7 @@ GridSampling grid_taps(Tensor x, Tensor positions_of_result, const Sampling& sam
   GridSampling result;
   for (size_t i = 0; i < spatial; ++i) {
     Tensor coordinate = b.unsqueeze(b.select(grid, -1, static_cast<int64_t>(spatial - 1 - i)), 1);
-    result.lines.push_back(taps_of(coordinate, x.sizes()[i + 2], sampling));
+    result.lines.push_back(taps_at(coordinate, x.sizes()[i + 2], sampling));
   }
   result.leading = {positions(b, x.size(0), 0, x.rank()), positions(b, x.size(1), 1, x.rank())};
   return result;

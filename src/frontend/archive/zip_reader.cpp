@@ -36,7 +36,7 @@ constexpr uint32_t kUnixSymbolicLink = 0120000;
       .help("export the model again with torch.export.save, or copy the file again if it was cut short");
 }
 
-std::string printable(std::string_view name) {
+std::string printable_entry(std::string_view name) {
   std::string text;
   for (char c : name.substr(0, 200)) text += c >= ' ' && c <= '~' ? c : '?';
   return text;
@@ -220,8 +220,8 @@ ZipEntry read_entry(const Bytes& bytes, std::string_view file, uint64_t at, uint
 
   ZipEntry entry;
   entry.name = bytes.text(at + kDirectoryEntryBytes, name_bytes);
-  const auto fault = [&](std::string_view what) { reject(at, file, fmt::format("entry '{}' {}", printable(entry.name), what)); };
-  if (const char* why = name_fault(entry.name)) reject(at, file, fmt::format("the name '{}' {}", printable(entry.name), why));
+  const auto fault = [&](std::string_view what) { reject(at, file, fmt::format("entry '{}' {}", printable_entry(entry.name), what)); };
+  if (const char* why = name_fault(entry.name)) reject(at, file, fmt::format("the name '{}' {}", printable_entry(entry.name), why));
   const uint32_t unix_mode = bytes.number<uint32_t>(at + 38) >> 16;
   const bool made_on_unix = bytes.number<uint16_t>(at + 4) >> 8 == 3;
   if (made_on_unix && (unix_mode & kUnixTypeMask) == kUnixSymbolicLink) fault("is a symbolic link");

@@ -15,7 +15,7 @@ constexpr std::string_view kModels = "models/";
 constexpr std::string_view kJson = ".json";
 constexpr std::string_view kFormatEntry = "archive_format";
 
-Error invalid(std::string message) {
+Error invalid_archive(std::string message) {
   return Error(ErrorKind::InvalidModel, std::move(message)).help("export the model again with torch.export.save");
 }
 
@@ -51,7 +51,7 @@ Archive::Archive(ZipReader zip) : zip_(std::move(zip)) {
     }
   }
   if (top_.empty()) {
-    throw invalid("this ZIP file is not a PyTorch export archive: it has no 'archive_format' entry")
+    throw invalid_archive("this ZIP file is not a PyTorch export archive: it has no 'archive_format' entry")
         .help("save the model with torch.export.save of PyTorch 2.8 or newer");
   }
   expect_text(kFormatEntry, "pt2");
@@ -67,7 +67,7 @@ const ZipEntry* Archive::find(std::string_view name_in_top) const { return zip_.
 
 const ZipEntry& Archive::need(std::string_view name_in_top) const {
   const ZipEntry* entry = find(name_in_top);
-  if (!entry) throw invalid(fmt::format("the archive lacks the entry '{}{}'", top_, name_in_top));
+  if (!entry) throw invalid_archive(fmt::format("the archive lacks the entry '{}{}'", top_, name_in_top));
   return *entry;
 }
 
@@ -88,7 +88,7 @@ void Archive::choose_model() {
     names.emplace_back(name.substr(kModels.size(), name.size() - kModels.size() - kJson.size()));
   }
   if (names.empty()) {
-    throw invalid("the archive holds no model: no entry 'models/NAME.json'")
+    throw invalid_archive("the archive holds no model: no entry 'models/NAME.json'")
         .help("save the model with torch.export.save of PyTorch 2.8 or newer");
   }
   const auto chosen = std::find(names.begin(), names.end(), "model");
@@ -130,7 +130,7 @@ const Archive::Storage& Archive::storage(const ZipEntry& entry) {
 ConstantData Archive::load(std::string_view name, const TensorType& type, SizeReader& sizes) {
   const auto payload = payloads_.find(name);
   if (payload == payloads_.end()) {
-    throw invalid(fmt::format("weight '{}' is missing from the archive", name));
+    throw invalid_archive(fmt::format("weight '{}' is missing from the archive", name));
   }
   const char* folder = payload->second.folder;
   const JsonValue& meta = *payload->second.meta;
@@ -141,7 +141,7 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
   }
   const std::string entry_name = fmt::format("data/{}/{}", folder, meta.at("path_name").as_string());
   const ZipEntry* entry = find(entry_name);
-  if (!entry) throw invalid(fmt::format("weight '{}' is missing from the archive: no entry '{}'", name, entry_name));
+  if (!entry) throw invalid_archive(fmt::format("weight '{}' is missing from the archive: no entry '{}'", name, entry_name));
 
   ConstantData data;
   data.name = name;
@@ -154,8 +154,8 @@ ConstantData Archive::load(std::string_view name, const TensorType& type, SizeRe
   const auto& [bytes, owner] = storage(*entry);
   const std::optional<int64_t> needed = storage_bytes(data.type);
   if (!needed || static_cast<uint64_t>(*needed) > bytes.size()) {
-    throw invalid(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name, to_string(data.type),
-                              needed ? fmt::format("{}", *needed) : "more than 2^63", entry_name, bytes.size()));
+    throw invalid_archive(fmt::format("weight '{}' of type {} needs {} bytes, and its entry '{}' holds {}", name, to_string(data.type),
+                                      needed ? fmt::format("{}", *needed) : "more than 2^63", entry_name, bytes.size()));
   }
   const int64_t element_bytes = size_bytes(data.type.dtype);
   const auto first = static_cast<size_t>(*needed == 0 ? 0 : data.type.storage_offset.value() * element_bytes);

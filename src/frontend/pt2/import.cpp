@@ -81,7 +81,7 @@ std::string operator_name(std::string_view target) {
   return fmt::format("{}::{}", target.substr(0, dot), op);
 }
 
-std::string_view name_of(const JsonValue& node) {
+std::string_view name_of_node(const JsonValue& node) {
   const JsonValue* name = node.find_value("name");
   return name ? name->as_string() : std::string_view("?");
 }
@@ -415,10 +415,10 @@ class GraphImporter : public ArgumentScope {
 
   // The nodes of a vmap become a body for a slice; vmaps within it are part of the body.
   void import_vmap(const JsonValue& begin, std::span<const JsonValue> nodes) {
-    ErrorContext context("importing the vmap at node '{}'", name_of(begin).substr(0, 200));
+    ErrorContext context("importing the vmap at node '{}'", name_of_node(begin).substr(0, 200));
     const JsonMember& randomness = argument(begin, 1);
     if (randomness.key != "as_string") begin.fail("the randomness of a vmap is no string");
-    const ProvenanceId place = graph_.add_provenance(read_provenance("torch::vmap", name_of(begin), begin.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance("torch::vmap", name_of_node(begin), begin.find_value("metadata")));
     Graph body;
     GraphImporter inner(import_, body, json_, autocast_, this);
     inner.open_jvps_ = open_jvps_;
@@ -483,7 +483,7 @@ class GraphImporter : public ArgumentScope {
 
   void import_node(const JsonValue& node) {
     const std::string op = operator_name(node.at("target").as_string());
-    ErrorContext context("importing node '{}' ({})", name_of(node).substr(0, 200), std::string_view(op).substr(0, 200));
+    ErrorContext context("importing node '{}' ({})", name_of_node(node).substr(0, 200), std::string_view(op).substr(0, 200));
     if (has_only_symbolic_outputs(node)) {
       if (contains(kReadsElement, op)) read_element(node, op);
       return;
@@ -493,7 +493,7 @@ class GraphImporter : public ArgumentScope {
       open_jvps_ += op == kJvpBegins ? 1 : -1;
       return;
     }
-    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of(node), node.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of_node(node), node.find_value("metadata")));
     if (op.starts_with(kHigherOrder)) {
       import_higher_order(node, std::string_view(op).substr(kHigherOrder.size()), place);
       return;
@@ -579,7 +579,7 @@ class GraphImporter : public ArgumentScope {
     const JsonMember& value = read_union(output.value);
     const Schema* schema = find_schema(op);
     if (value.key != "as_name" || !schema) node.fail("item() gives a number that has no name");
-    const ProvenanceId place = graph_.add_provenance(read_provenance(std::string(op), name_of(node), node.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance(std::string(op), name_of_node(node), node.find_value("metadata")));
     NodeArguments arguments = read_arguments(node.at("inputs").elements(), node.at("inputs"), *schema, *this);
     if (arguments.inputs.size() != 1) node.fail("item() takes one tensor");
     TensorType type;
@@ -636,7 +636,7 @@ class GraphImporter : public ArgumentScope {
   void import_effect(const JsonValue& node) {
     const std::span<const JsonValue> inputs = node.at("inputs").elements(), outputs = node.at("outputs").elements();
     const std::string op = effect_of(node);
-    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of(node), node.find_value("metadata")));
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of_node(node), node.find_value("metadata")));
     if (outputs.empty() || read_union(outputs[0]).key != "as_tensor") node.fail("an effect gives no token");
     define(read_union(outputs[0]).value.at("name"), tensor(tensor_argument(node, 0)));
     const Schema* schema = find_schema(op);
@@ -910,7 +910,7 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
       const std::string_view name = std::string_view(op).substr(kHigherOrder.size());
       is_control_flow = contains(kControlFlow, name) || name == kGradientRegion || name == kAutocastRegion;
     }
-    counter.add(read_provenance(op, name_of(node), node.find_value("metadata")), is_control_flow || find_schema(op));
+    counter.add(read_provenance(op, name_of_node(node), node.find_value("metadata")), is_control_flow || find_schema(op));
   }
 }
 

@@ -140,8 +140,6 @@ bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
   return true;
 }
 
-int64_t hint(sym::Expr axis) { return sym::evaluate_hint(extent(axis)); }
-
 // How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
 double score(const std::vector<Access>& list, sym::Expr axis) {
   double total = 0;
@@ -156,7 +154,7 @@ double score(const std::vector<Access>& list, sym::Expr axis) {
 void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
   constexpr int64_t kSmallest = 16;
   const sym::Expr vector = kernel.outer.back();
-  if (!kernel.inner.empty() || hint(vector) < kSmallest) return;
+  if (!kernel.inner.empty() || extent_hint(vector) < kSmallest) return;
   for (ExprId id : unconditional_loads(exprs, kernel)) {
     const sym::Expr position = std::get<loop::Load>(exprs.node(id).op).index[0];
     const auto jump = sym::linear_in(position, vector);
@@ -164,18 +162,13 @@ void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
     for (size_t d = 0; d + 1 < kernel.outer.size(); ++d) {
       const sym::Expr axis = kernel.outer[d];
       const auto step = sym::linear_in(position, axis);
-      if (!step || !(step->coefficient.is_const(1) || step->coefficient.is_const(-1)) || hint(axis) < kSmallest) continue;
+      if (!step || !(step->coefficient.is_const(1) || step->coefficient.is_const(-1)) || extent_hint(axis) < kSmallest) continue;
       if (kernel.tile && *kernel.tile != axis) continue;
       kernel.tile = axis;
       kernel.tiled_loads.push_back(id);
       break;
     }
   }
-}
-
-void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
-  axes.erase(std::find(axes.begin(), axes.end(), axis));
-  axes.push_back(axis);
 }
 
 // What a stage does in each step, each expression once; what stays the same along the inner axes is computed before.
@@ -198,7 +191,7 @@ int work_of_a_step(const loop::ExprTable& exprs, const Kernel& kernel, const Sta
 void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   constexpr int kTurns = 4;
   constexpr int64_t kLongRow = 256;
-  if (hint(kernel.inner.back()) < kLongRow) return;
+  if (extent_hint(kernel.inner.back()) < kLongRow) return;
   for (Stage& stage : kernel.stages) {
     const auto accumulators = std::count_if(stage.statements.begin(), stage.statements.end(),
                                             [](const Statement& s) { return std::holds_alternative<Accumulate>(s); });
@@ -281,7 +274,7 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   auto best_of = [&](const std::vector<sym::Expr>& axes) {
     std::optional<std::pair<double, sym::Expr>> best;
     for (size_t i = axes.size(); i-- > 0;) {  // of equals, the innermost
-      const double value = score(list, axes[i]) + (hint(axes[i]) >= 8 ? 0.5 : -2.0);
+      const double value = score(list, axes[i]) + (extent_hint(axes[i]) >= 8 ? 0.5 : -2.0);
       if (!best || value > best->first) best = {value, axes[i]};
     }
     return best;

@@ -1,6 +1,7 @@
 // The plans of a CPU with vectors, caches and threads.
 #include <algorithm>
 
+#include "schedule/buffer_lists.h"
 #include "schedule/cpu/forms.h"
 #include "schedule/fusion/parallel_kernels.h"
 #include "schedule/planner.h"
@@ -9,12 +10,6 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kSmallFinish = 16384;
-
-void append_new(std::vector<BufferId>& list, const std::vector<BufferId>& more) {
-  for (BufferId id : more) {
-    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
-  }
-}
 
 class CpuPlanner final : public Planner {
  public:

@@ -9,10 +9,6 @@
 namespace toroid::schedule {
 namespace {
 
-ExprId value_of(const Statement& statement) {
-  return match(statement, [](const auto& s) { return s.value; });
-}
-
 std::vector<ExprId> values_of(const Stage& stage) {
   std::vector<ExprId> values;
   for (const Statement& statement : stage.statements) values.push_back(value_of(statement));

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "lower/cost.h"
+#include "schedule/axes.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
@@ -46,15 +47,8 @@ constexpr int64_t kManyRows = 1024;
 constexpr int kShortShare = 16, kLongShare = 32;  // elements of a row a thread, within a warp and beyond it
 constexpr int64_t kLeastTile = 16, kMostTileBytes = 40 << 10;
 
-int64_t hint(sym::Expr axis) { return sym::evaluate_hint(extent(axis)); }
-
-void move_to_back(std::vector<sym::Expr>& axes, sym::Expr axis) {
-  axes.erase(std::find(axes.begin(), axes.end(), axis));
-  axes.push_back(axis);
-}
-
 // Memory that lies contiguously along the axis, less what jumps along it.
-int score(const std::vector<Access>& list, sym::Expr axis) {
+int contiguity(const std::vector<Access>& list, sym::Expr axis) {
   int total = 0;
   for (const Access& access : list) {
     if (access.is_memory && sym::depends_on(access.position, axis)) total += is_contiguous(access.position, axis) ? 1 : -1;
@@ -67,10 +61,10 @@ int put_best_last(const std::vector<Access>& list, std::vector<sym::Expr>& axes)
   if (axes.empty()) return std::numeric_limits<int>::min();
   sym::Expr best = axes.back();
   for (sym::Expr axis : axes) {
-    if (score(list, axis) > score(list, best) && hint(axis) > 1) best = axis;
+    if (contiguity(list, axis) > contiguity(list, best) && extent_hint(axis) > 1) best = axis;
   }
   move_to_back(axes, best);
-  return score(list, best);
+  return contiguity(list, best);
 }
 
 // Of axes that memory follows equally well the one along which results are contiguous comes last: what is read is turned by tiles.
@@ -86,16 +80,16 @@ void put_stores_last(const std::vector<Access>& list, Kernel& kernel) {
   };
   if (stores_along(kernel.outer.back())) return;
   for (sym::Expr axis : kernel.outer) {
-    if (hint(axis) > 1 && score(list, axis) == score(list, kernel.outer.back()) && stores_along(axis))
+    if (extent_hint(axis) > 1 && contiguity(list, axis) == contiguity(list, kernel.outer.back()) && stores_along(axis))
       return move_to_back(kernel.outer, axis);
   }
 }
 
 // What jumps along the last axis and is contiguous along another one is read a tile at a time, so that threads that read together read what
 // lies together.
-void choose_tile(const loop::LoopProgram& program, Kernel& kernel) {
+void choose_transposed_tile(const loop::LoopProgram& program, Kernel& kernel) {
   const sym::Expr last = kernel.outer.back();
-  if (hint(last) < kLeastTile) return;
+  if (extent_hint(last) < kLeastTile) return;
   int64_t bytes = 0;
   for (ExprId id : unconditional_loads(program.exprs, kernel)) {
     const auto& load = std::get<loop::Load>(program.exprs.node(id).op);
@@ -104,7 +98,7 @@ void choose_tile(const loop::LoopProgram& program, Kernel& kernel) {
     const int64_t own = tile_bytes(program, id);
     for (sym::Expr axis : kernel.outer) {
       const bool is_other = kernel.tile && *kernel.tile != axis;
-      if (axis == last || is_other || hint(axis) < kLeastTile || !is_contiguous(load.index[0], axis) || bytes + own > kMostTileBytes)
+      if (axis == last || is_other || extent_hint(axis) < kLeastTile || !is_contiguous(load.index[0], axis) || bytes + own > kMostTileBytes)
         continue;
       kernel.tile = axis;
       kernel.tiled_loads.push_back(id);
@@ -299,7 +293,7 @@ class CudaPlanner final : public Planner {
       });
       put_best_last(list, kernel.outer);
       put_stores_last(list, kernel);
-      choose_tile(program, kernel);
+      choose_transposed_tile(program, kernel);
       gpu.vector = vector_along(program, kernel, kernel.outer.back());
       if (kernel.tile) gpu.vector = std::min(gpu.vector, vector_along(program, kernel, *kernel.tile));
       while (gpu.vector > 1 && work_hint(kernel) / gpu.vector < kEnoughThreads) gpu.vector /= 2;

@@ -20,7 +20,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kFewChannels = 8;
-constexpr int64_t kLeastBytes = 64 << 10;  // what is smaller stays in the cache by itself
+constexpr int64_t kLeastImageBytes = 64 << 10;  // what is smaller stays in the cache by itself
 
 // Can its rows be made by themselves, without more work than in any other way?
 bool is_by_rows(const loop::LoopProgram& program, const CallStep& step) {
@@ -49,7 +49,7 @@ bool is_channels_last(const std::vector<sym::Expr>& sizes, const std::vector<sym
   return true;
 }
 
-int64_t elements_of(const std::vector<sym::Expr>& sizes) { return sym::evaluate_hint(sym::product(sizes)); }
+int64_t elements_hint(const std::vector<sym::Expr>& sizes) { return sym::evaluate_hint(sym::product(sizes)); }
 
 // Does the convolution write `image`, and nothing else, each element at the place that it has in the product?
 bool writes_as_product(const loop::LoopProgram& program, const CallStep& step, BufferId image) {
@@ -96,9 +96,9 @@ class Chainer {
     for (const CallStep* each : {&last, &next}) {
       if (!is_constant(program_, each->call.operands[1].buffer)) return "the filters of one of the two convolutions are not constant";
     }
-    const int64_t elements = elements_of(image.sizes);
-    if (elements * size_bytes(between.dtype) < kLeastBytes) return "the image between the two is small";
-    if (elements < elements_of(last.call.operands[0].sizes) && elements < elements_of(program_.buffer(next.outputs[0]).sizes)) {
+    const int64_t elements = elements_hint(image.sizes);
+    if (elements * size_bytes(between.dtype) < kLeastImageBytes) return "the image between the two is small";
+    if (elements < elements_hint(last.call.operands[0].sizes) && elements < elements_hint(program_.buffer(next.outputs[0]).sizes)) {
       return "the image between the two is smaller than the producer's input and the consumer's result";
     }
     const std::vector<BufferId> written = writes_of(next);

@@ -14,7 +14,7 @@ namespace {
 
 // Of columns: so many are one task, and a block has at least so many rows.
 constexpr int64_t kBlocks = 64;
-constexpr int64_t kColumns = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 256;
+constexpr int64_t kColumnsOfTask = 512, kFewTasks = 16, kLargeTable = 1 << 20, kLeastRows = 256;
 constexpr int64_t kFewBlocks = 4, kMostBlocks = 256, kLeastRowsOfBlock = 128;  // of columns that fill a device
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMin && op != ReduceOp::ArgMax && op != ReduceOp::MeanM2; }
@@ -59,7 +59,7 @@ int64_t block_count(const loop::Reduction& reduction, bool of_columns, const Spl
     const int64_t blocks = std::min({rule.columns / std::max<int64_t>(results, 1), row / kLeastRowsOfBlock, kMostBlocks});
     return blocks < kFewBlocks ? 1 : blocks;
   }
-  const int64_t tasks = (results + kColumns - 1) / kColumns;
+  const int64_t tasks = (results + kColumnsOfTask - 1) / kColumnsOfTask;
   if (tasks >= kFewTasks || row < 4 * kLeastRows || results < kLargeTable / row) return 1;
   return std::min(kBlocks / std::max<int64_t>(tasks, 1), row / kLeastRows);
 }

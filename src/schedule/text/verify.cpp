@@ -8,6 +8,7 @@
 #include "loop/verify.h"
 #include "lower/filter_gradient.h"
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -28,12 +29,6 @@ using toroid::to_string;
 // More than the planner ever asks for: generated code grows with them.
 constexpr int kMostTurns = 64;
 constexpr int kMostSteps = 1 << 20;
-
-bool contains(const std::vector<BufferId>& list, BufferId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
-
-ExprId value_of(const Statement& statement) {
-  return match(statement, [](const auto& s) { return s.value; });
-}
 
 class KernelRules {
  public:

@@ -86,8 +86,8 @@ HostTensor mask_of(DType dtype, const std::vector<int64_t>& sizes) {
 }
 
 // A case's operands and what the kernel makes of them. Results that it leaves alone are NaN.
-struct Problem {
-  Problem(const AttentionCase& row, DType dtype, DType mask_dtype)
+struct AttentionProblem {
+  AttentionProblem(const AttentionCase& row, DType dtype, DType mask_dtype)
       : q(random_tensor(dtype, row.q, 1)), k(random_tensor(dtype, row.k, 2)), v(random_tensor(dtype, row.v, 3)), causal(row.causal) {
     if (!row.mask.empty()) mask = mask_of(mask_dtype, row.mask);
     has_mask = !row.mask.empty();
@@ -133,7 +133,7 @@ TEST_P(RuntimeAttention, IsTheEvaluators) {
       for (DType mask_dtype : {dtype, DType::Bool}) {
         if (row.mask.empty() && mask_dtype == DType::Bool) continue;
         SCOPED_TRACE(formatted("{}, {}, mask {}", row.name, to_string(dtype), to_string(mask_dtype)));
-        const Problem problem(row, dtype, mask_dtype);
+        const AttentionProblem problem(row, dtype, mask_dtype);
         const HostTensor expected = problem.expected();
         EXPECT_EQ(difference(problem.run({}, 2), expected, {.sums_or_products = true}), std::nullopt);
         if (dtype == DType::F64) continue;
@@ -153,7 +153,7 @@ TEST_P(RuntimeAttention, IsTheEvaluators) {
 TEST_P(RuntimeAttention, IsTheSameWithAnyNumberOfThreads) {
   for (const AttentionCase& row : kAttentions) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
-      const Problem problem(row, dtype, DType::Bool);
+      const AttentionProblem problem(row, dtype, DType::Bool);
       const HostTensor one = problem.run({}, 1);
       for (const int threads : {2, 3, 8}) {
         const HostTensor some = problem.run({}, threads);
@@ -169,7 +169,7 @@ TEST_P(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
   constexpr int64_t kWidth = 65536 + 5;
   for (const DType dtype : {DType::BF16, DType::F16}) {
     for (const int64_t queries : {1, 3}) {
-      Problem problem({"", {1, queries, 64}, {1, 1, 64}, {1, 1, kWidth}}, dtype, DType::Bool);
+      AttentionProblem problem({"", {1, queries, 64}, {1, 1, 64}, {1, 1, kWidth}}, dtype, DType::Bool);
       auto* bits = problem.v.mutable_data<uint16_t>();
       for (int64_t i = 0; i < kWidth; ++i) bits[i] = static_cast<uint16_t>(i);
       const std::vector<double> expected = problem.v.to_doubles(), actual = problem.run("few-queries", 2).to_doubles();
@@ -187,8 +187,8 @@ TEST_P(RuntimeAttention, KeepsWhatIsNotANumber) {
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
     for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
       for (const int64_t queries : {int64_t{2}, int64_t{20}}) {
-        Problem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}}, dtype,
-                        DType::Bool);
+        AttentionProblem problem({"", {1, 1, queries, kWidth}, {1, 1, kKeys, kWidth}, {1, 1, kKeys, kWidth}, false, {queries, kKeys}},
+                                 dtype, DType::Bool);
         problem.q =
             HostTensor::from_doubles(dtype, {1, 1, queries, kWidth}, std::vector<double>(static_cast<size_t>(queries * kWidth), 1.0));
         std::vector<double> keys = problem.k.to_doubles();

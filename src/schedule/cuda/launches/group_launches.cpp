@@ -49,9 +49,9 @@ struct Entry {
   int64_t bytes = 0, tile_bytes = 0;
 };
 
-class Grouping {
+class LaunchGrouping {
  public:
-  explicit Grouping(const loop::LoopProgram& program) : program_(program), memory_(program.buffers.size()) {
+  explicit LaunchGrouping(const loop::LoopProgram& program) : program_(program), memory_(program.buffers.size()) {
     for (size_t b = 0; b < memory_.size(); ++b) memory_[b] = static_cast<uint32_t>(b);
     for (size_t c = 0; c < memory_.size(); ++c) {
       const loop::Buffer& constant = program.buffers[c];
@@ -181,7 +181,7 @@ class Grouping {
 }  // namespace
 
 void group_launches(const loop::LoopProgram& program, std::vector<Step>& steps) {
-  Grouping grouping(program);
+  LaunchGrouping grouping(program);
   for (Step& step : steps) grouping.add(std::move(step));
   steps = grouping.take();
 }

@@ -139,7 +139,7 @@ struct Numbers {
 };
 
 // Of both sides and the product, once.
-double bytes_of(const Numbers& n) { return 2 * n.batches * ((n.rows + n.columns) * n.depth + n.rows * n.columns); }
+double bytes_moved(const Numbers& n) { return 2 * n.batches * ((n.rows + n.columns) * n.depth + n.rows * n.columns); }
 
 // Of shares of tiles' depth: what other blocks have of a block's last tile is written, and added one after the other.
 double seconds_of_parts(double tiles) {
@@ -160,7 +160,7 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const double cycles = kCyclesOfStore + (work ? kCyclesOfOperation * work->operations + of_load * work->loads : 0);
   // Tiles with all rows, one for most multiprocessors, read the right side once and at once.
   const bool reads_once = n.rows <= tiles.rows && count <= kMultiprocessors && count >= 0.7 * kMultiprocessors;
-  const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_of(n) / (reads_once ? kBytesOfSecond : kOwnBytesOfSecond);
+  const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_moved(n) / (reads_once ? kBytesOfSecond : kOwnBytesOfSecond);
   if (has_shares) return kStart + std::max(turns * products, memory) + epilogue + seconds_of_parts(count);
   // With ping-pong one warpgroup multiplies while the other is at its epilogue.
   const double of_turns =
@@ -174,7 +174,7 @@ double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& w
   const double busy = waves < 1 ? std::max(waves, 0.5) : waves / std::ceil(waves);  // few tiles are split along the depth
   const double flops = 2 * n.batches * std::max(n.rows, kLeastRows) * n.columns * n.depth;
   const double results = n.batches * n.rows * n.columns;
-  const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes_of(n) / kBytesOfSecond);
+  const double products = std::max(flops / (kFlopsOfCycle * kMultiprocessors * kLibraryClock * busy), bytes_moved(n) / kBytesOfSecond);
   return kStart + products + kLibraryEnd + (work ? kStart + results * (kElementBytes + work->bytes) / kBytesOfSecond : 0);
 }
 
@@ -252,7 +252,7 @@ sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
 std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
   std::vector<TilesEstimate> result;
   const Numbers n = numbers_of(shape);
-  for (const GpuTiles& tiles : few_rows_candidates(shape)) result.push_back({tiles, bytes_of(n) / kBytesOfSecond + kStart});
+  for (const GpuTiles& tiles : few_rows_candidates(shape)) result.push_back({tiles, bytes_moved(n) / kBytesOfSecond + kStart});
   if (shape.is_for_few_rows || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {

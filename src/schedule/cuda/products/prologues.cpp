@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cuda/launches/overlap.h"
 #include "schedule/cuda/products/few_rows.h"
 
@@ -13,8 +14,6 @@ namespace {
 constexpr int kPrologueThreads = 256;      // of the warps that multiply
 constexpr int kMostOfPrologueThread = 32;  // elements of the row
 constexpr size_t kMostPrologues = 2;       // that make the row again
-
-bool contains(const std::vector<BufferId>& list, BufferId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
 
 // The kernel with as many threads as a block of the product has: of one row, which its threads have in registers.
 std::optional<Kernel> as_prologue(const loop::LoopProgram& program, const Kernel& kernel) {

@@ -23,7 +23,7 @@ std::vector<BufferId> once(std::vector<BufferId> list) {
 }
 
 // From the first element to behind the last.
-sym::Expr elements_of(const loop::Buffer& buffer) {
+sym::Expr span_of(const loop::Buffer& buffer) {
   if (sym::product(buffer.sizes).is_const(0)) return 0;
   sym::Expr last = 0;
   for (size_t d = 0; d < buffer.sizes.size(); ++d) last = last + (buffer.sizes[d] - 1) * buffer.strides[d];
@@ -114,7 +114,7 @@ StepAlone step_alone(const Program& program, const loop::LoopProgram& loops, con
     loop::Buffer& buffer = own.buffer(id);
     const auto position = static_cast<uint32_t>(graph.inputs.size());
     const NodeId node =
-        graph.add_node(Input{position}, {}, {{.dtype = buffer.dtype, .sizes = {elements_of(buffer)}}}, {}, {fmt::format("in{}", position)});
+        graph.add_node(Input{position}, {}, {{.dtype = buffer.dtype, .sizes = {span_of(buffer)}}}, {}, {fmt::format("in{}", position)});
     graph.inputs.push_back(graph.node(node).outputs[0]);
     result.program.inputs.push_back({fmt::format("in{}", position)});
     buffer.kind = loop::BufferKind::Input;
