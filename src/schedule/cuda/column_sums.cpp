@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/kept_in_registers.h"
 #include "support/match.h"
@@ -72,8 +73,6 @@ class ColumnSums {
   }
 
  private:
-  static bool contains(const std::vector<BufferId>& list, BufferId id) { return std::find(list.begin(), list.end(), id) != list.end(); }
-
   // Does a step of this range write what the kernel reads, or read or write what it writes? The kernel may not go over it then.
   bool is_free(size_t first, size_t last, const Kernel& kernel) const {
     for (size_t s = first; s < last; ++s) {
