@@ -41,8 +41,8 @@ struct LoadOptions {
   uint64_t seed = 0;  // of random operators
 };
 
-// A model (.pt2), compiled, interpreted or run with each operator compiled by itself, or a compiled program (.so). Throws Error{InvalidOption} for an unknown
-// backend, and what importing, compiling and loading throw.
+// A model (.pt2), compiled, interpreted or run with each operator compiled by itself, or a compiled program (.so). Throws
+// Error{InvalidOption} for an unknown backend, and what importing, compiling and loading throw.
 std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const LoadOptions& options);
 
 }  // namespace toroid::cli

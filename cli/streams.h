@@ -18,8 +18,8 @@ void prepare_process();
 // Kills and reaps such children, at the end.
 void end_children();
 
-// Writes out what was printed. `thrown`: what the command ended with, or null. Throws Error{Environment} when not all could be written, if it
-// is not another error that ended the command.
+// Writes out what was printed. `thrown`: what the command ended with, or null. Throws Error{Environment} when not all could be written, if
+// it is not another error that ended the command.
 void finish_output(const std::exception_ptr& thrown);
 
 }  // namespace toroid::cli

@@ -316,8 +316,8 @@ TEST_F(Cli, TimesEachStepOnRequest) {
     EXPECT_NE(printed.find(fmt::format("  {} {}\n", step["position"].get<int>(), step["name"].get<std::string>())), std::string::npos)
         << printed;
   }
-  // The model, its steps, an input, an output, a size, what is beside the steps, the machine's limits, what they mean, the columns; and what
-  // is above the limits.
+  // The model, its steps, an input, an output, a size, what is beside the steps, the machine's limits, what they mean, the columns; and
+  // what is above the limits.
   const bool is_above = std::any_of(json["steps"].begin(), json["steps"].end(), [](const auto& step) { return step["of_limit"] > 1.05; });
   const size_t other_lines = is_above ? 10 : 9;
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), json["steps"].size() + other_lines) << printed;

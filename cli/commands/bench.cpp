@@ -102,8 +102,8 @@ std::string device_text(const DeviceTiming& timing) {
                      *timing.graph_nodes, timing.host_us, timing.one_by_one.median_ms, timing.one_by_one_host_us);
 }
 
-// Copies in memory of this process, aligned as a program's own tensors are. Those of a mapped file may begin anywhere: then every vector that is
-// loaded lies in two lines of the cache, and pages come when they are first read.
+// Copies in memory of this process, aligned as a program's own tensors are. Those of a mapped file may begin anywhere: then every vector
+// that is loaded lies in two lines of the cache, and pages come when they are first read.
 std::vector<HostTensor> in_own_memory(const std::vector<HostTensor>& inputs) {
   std::vector<HostTensor> copies;
   for (const HostTensor& input : inputs) {

@@ -1,5 +1,5 @@
-// toroid explain MODEL: the steps that the model becomes, and for each pair of operators why they are one step or two. With --mode max or --lock also
-// which implementation computes each library call, and what became of the others.
+// toroid explain MODEL: the steps that the model becomes, and for each pair of operators why they are one step or two. With --mode max or
+// --lock also which implementation computes each library call, and what became of the others.
 #include <algorithm>
 #include <map>
 
@@ -64,8 +64,8 @@ std::string_view kind_of(const schedule::Step& step) {
   return call->epilogue ? "library call with an epilogue" : "library call";
 }
 
-// The operators that are computed anew in several steps, since each needs them and none stores them: those of which the core-level graph has element-wise
-// work alone, so that they are never spread over steps.
+// The operators that are computed anew in several steps, since each needs them and none stores them: those of which the core-level graph
+// has element-wise work alone, so that they are never spread over steps.
 std::map<size_t, std::vector<size_t>> recomputed(const Graph& graph, const std::vector<schedule::Step>& steps) {
   enum class Work { None, Elementwise, Other };
   std::vector<Work> work(graph.provenances().size(), Work::None);

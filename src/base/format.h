@@ -2,8 +2,8 @@
 //
 //   formatted("pivot {} of a matrix of {} rows", pivot, rows)
 //
-// Each {} takes the next argument: text, a character, a bool, an integer, or a floating-point number, which is printed with the fewest digits
-// that give it back. There are no other braces and no options; the compiler refuses another number of arguments than of places.
+// Each {} takes the next argument: text, a character, a bool, an integer, or a floating-point number, which is printed with the fewest
+// digits that give it back. There are no other braces and no options; the compiler refuses another number of arguments than of places.
 #pragma once
 
 #include <concepts>

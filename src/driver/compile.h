@@ -60,8 +60,8 @@ struct CompileModelOptions {
   bool profile = false;        // Executable::step_times is wanted: each step is timed
   bool explain_cache = false;  // CompiledModel::lookups is wanted
   ChooseOptions choose = {};
-  // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a program
-  // with a lock, in which nothing is measured.
+  // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
+  // program with a lock, in which nothing is measured.
   std::optional<schedule::Forms> forms = {};
 };
 

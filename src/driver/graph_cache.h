@@ -2,9 +2,9 @@
 //
 // Two keys lead to an entry. The *model key* hashes the model file's bytes: on a hit the file is mapped and the program runs;
 // nothing is parsed. The *graph key* hashes the imported program's structure: its text without provenance, hints and names of
-// itself. Named floats, which training changes and no pass reads, are in it by reference (kind, dtype, sizes, which share memory), so a model
-// trained anew, or exported again from another place, hits; integers, conditions and literals are in it by value, each a part of its own. Both hold everything else that decides a byte of the result: toroid's own code, the
-// compiler, flags, instruction set, options.
+// itself. Named floats, which training changes and no pass reads, are in it by reference (kind, dtype, sizes, which share memory), so a
+// model trained anew, or exported again from another place, hits; integers, conditions and literals are in it by value, each a part of its
+// own. Both hold everything else that decides a byte of the result: toroid's own code, the compiler, flags, instruction set, options.
 //
 // Under a graph key there may be several entries, since a compiler may assume more of the sizes than the program says. Each entry
 // carries those guards; a lookup takes the first whose guards all hold for the hints of the caller's sizes. The guards are part of

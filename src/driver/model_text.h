@@ -1,7 +1,7 @@
 // A model in text form: a file that ends in .txt and holds a graph of either level, as `toroid opt` and --dump-ir print them.
 //
-// Constants with many elements are `external` there: the text names them, and their elements are in the model that it was printed from. Such a text
-// can be read and explained. Who needs the elements refuses it (require_elements in graph/text/text.h).
+// Constants with many elements are `external` there: the text names them, and their elements are in the model that it was printed from.
+// Such a text can be read and explained. Who needs the elements refuses it (require_elements in graph/text/text.h).
 #pragma once
 
 #include <filesystem>

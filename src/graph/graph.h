@@ -249,8 +249,8 @@ struct Program {
 
 // Is the output one that the caller gets: what the model returns, its loss or a gradient?
 bool is_returned(const OutputSpec& output);
-// What to call each of program.outputs, all different. The k-th that is returned has the name that the model gives it, "loss", "fc.weight.grad" for
-// the gradient of fc.weight, else "outK"; what is written back has the name of its target.
+// What to call each of program.outputs, all different. The k-th that is returned has the name that the model gives it, "loss",
+// "fc.weight.grad" for the gradient of fc.weight, else "outK"; what is written back has the name of its target.
 std::vector<std::string> output_names(const Program& program);
 
 }  // namespace toroid

@@ -10,8 +10,8 @@
 namespace toroid {
 namespace {
 
-// The last dims of each operand by letters: equal letters are equal sizes. A '#' stands before pivots, which are I32. `side`: where the sizes
-// of the last operand, [a, b], depend on the attribute of that position: a = n if it is 1, else b = n.
+// The last dims of each operand by letters: equal letters are equal sizes. A '#' stands before pivots, which are I32. `side`: where the
+// sizes of the last operand, [a, b], depend on the attribute of that position: a = n if it is 1, else b = n.
 struct LinalgRule {
   std::string_view name;
   std::array<std::string_view, 3> operands;

@@ -12,8 +12,8 @@ namespace toroid {
 enum class Level { Import, Core };
 
 // Throws Error{Internal} that shows the broken node: values defined before use and named once, types that follow from the
-// operations and, of control flow, from its subgraphs, which stand before what calls them; axes bound where they are used, indices within bounds as far as is known, references that exist, inputs and
-// outputs that fit the signature; at core level no import-level nodes.
+// operations and, of control flow, from its subgraphs, which stand before what calls them; axes bound where they are used, indices within
+// bounds as far as is known, references that exist, inputs and outputs that fit the signature; at core level no import-level nodes.
 void verify(const Program& program, Level level);
 
 }  // namespace toroid

@@ -32,9 +32,9 @@ struct CompareOptions {
 // "element [1, 2] is 3.5, expected 3.4 (off by 0.1, allowed 0.00035); 5 of 24 elements differ".
 std::optional<std::string> difference(const HostTensor& actual, const HostTensor& expected, const CompareOptions& options);
 
-// How two tensors of one dtype and shape differ, element by element. An element differs where it is further from the expected one than is allowed:
-// absolute + relative * scale, the scale being the expected magnitude, or with `row_scales` the largest finite one of its row of the last dim,
-// if that is more. Integers and bools may not differ at all with tolerance_of() them.
+// How two tensors of one dtype and shape differ, element by element. An element differs where it is further from the expected one than is
+// allowed: absolute + relative * scale, the scale being the expected magnitude, or with `row_scales` the largest finite one of its row of
+// the last dim, if that is more. Integers and bools may not differ at all with tolerance_of() them.
 struct Differences {
   int64_t elements = 0;
   int64_t differing = 0;

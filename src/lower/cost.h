@@ -18,8 +18,9 @@ struct ExprCost {
 };
 
 ExprCost cost_of(const loop::ExprTable& exprs, loop::ExprId id);
-// Is a value over these axes read again from no more memory than it would be written to? So it is where it takes few cheap operations on one
-// tensor of as many elements, which are no wider, and on some that repeat along an axis: a normalised row of its sums and the row itself.
+// Is a value over these axes read again from no more memory than it would be written to? So it is where it takes few cheap operations on
+// one tensor of as many elements, which are no wider, and on some that repeat along an axis: a normalised row of its sums and the row
+// itself.
 bool reads_as_little(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value);
 // Is it a short function, dear operations included, of one element that has at most half as many bytes, and of constants?
 bool is_function_of_narrower(const loop::LoopProgram& program, std::span<const sym::Expr> axes, loop::ExprId value);

@@ -1,9 +1,11 @@
-// Weights of int4 in the graph: numbers from 0 to 15, two in a byte or alone, that become floats by sums and products with scales and zero points.
+// Weights of int4 in the graph: numbers from 0 to 15, two in a byte or alone, that become floats by sums and products with scales and zero
+// points.
 //
 //   numbers = bit_and(bytes, 15), shift_right(bytes, 4), stacked
 //   weight  = (cast(numbers) - 8) * scales + zeros          each with views between
 //
-// An element of such a value is scale * number + zero. What the three are is read off the graph; how the numbers lay in bytes does not matter.
+// An element of such a value is scale * number + zero. What the three are is read off the graph; how the numbers lay in bytes does not
+// matter.
 #pragma once
 
 #include <functional>

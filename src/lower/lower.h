@@ -40,12 +40,12 @@ struct LowerOptions {
   bool products_of_narrow = false;         // products in float32 of factors that were widened from 16 bits take those as they were
   NarrowWeights narrow_weights = NarrowWeights::Kept;
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
-  // Values of so many bytes are computed again where they are used, if that reads as little (cost.h): beyond a processor's caches, which keep
-  // others. A GPU's caches keep little from one kernel to the next.
+  // Values of so many bytes are computed again where they are used, if that reads as little (cost.h): beyond a processor's caches, which
+  // keep others. A GPU's caches keep little from one kernel to the next.
   int64_t least_recomputed_bytes = int64_t{64} << 20;
   bool recomputes_functions = false;  // so are dear functions of one narrower element: where they take less time than the bytes
-  // What is gathered and then reduced to few results is in memory between: as a map of many threads, each of which waits for one element. The
-  // few threads of the reduction would wait for one after the other.
+  // What is gathered and then reduced to few results is in memory between: as a map of many threads, each of which waits for one element.
+  // The few threads of the reduction would wait for one after the other.
   bool gathers_before_reductions = false;
 };
 // The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and

@@ -1,4 +1,5 @@
-// What passes ask of the machine, by estimate. The driver answers with the runtime's cost model (driver/pass_costs.h); passes stand before it.
+// What passes ask of the machine, by estimate. The driver answers with the runtime's cost model (driver/pass_costs.h); passes stand before
+// it.
 #pragma once
 
 #include <functional>

@@ -106,8 +106,8 @@ class MergeFinder {
     if (member.bias) member.result = node.outputs[0];
   }
 
-  // Would a slice of a product cost another pass over it? A result that element-wise work alone reads is not stored now, and some calls want
-  // their operands contiguous.
+  // Would a slice of a product cost another pass over it? A result that element-wise work alone reads is not stored now, and some calls
+  // want their operands contiguous.
   bool needs_a_pass(ValueId value) const { return is_copied(value) || is_elementwise(value); }
 
   static bool is_view(const Node& node) { return std::holds_alternative<Reshape>(node.op) || std::holds_alternative<Permute>(node.op); }

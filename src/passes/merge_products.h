@@ -7,8 +7,8 @@
 // So one call makes queries, keys and values of attention. It starts once, reads x once and has more columns to share among threads. The
 // slices are windows of the product: attention, products and kernels read them where they are. A bias that each of them has is joined too.
 //
-// It is done where it pays by the runtime's estimate (passes/costs.h): where one call takes at least a twentieth less than several. The price
-// is memory, since the joined weights are kept beside those of the model.
+// It is done where it pays by the runtime's estimate (passes/costs.h): where one call takes at least a twentieth less than several. The
+// price is memory, since the joined weights are kept beside those of the model.
 //
 // A product keeps its own call where merging would cost another pass over its result, which is more than a call:
 //   element-wise work alone reads it, and is now done on each block as it is made (gate and up projections, activations);

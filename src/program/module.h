@@ -4,9 +4,9 @@
 //   program       where buffers are, what is launched with which grid, what is asked for late, which numbers are read      (this)
 //   codegen       the same in C++
 //
-// A module has functions: the main one, one that runs once over the constants, and one for each subgraph of control flow that is called. A function's
-// steps are the schedule's; each is a list of instructions. Sizes and positions are expressions over the size symbols that the function
-// knows when the instruction runs. Printers spell instructions and decide nothing. text.h has the text form.
+// A module has functions: the main one, one that runs once over the constants, and one for each subgraph of control flow that is called. A
+// function's steps are the schedule's; each is a list of instructions. Sizes and positions are expressions over the size symbols that the
+// function knows when the instruction runs. Printers spell instructions and decide nothing. text.h has the text form.
 #pragma once
 
 #include <optional>
@@ -73,16 +73,16 @@ struct AllocateOutput {
   std::vector<sym::Expr> sizes;
 };
 
-// Runs the tasks [0, tasks) of a kernel on all threads; a task of a GPU is a block of threads. On a processor in pieces of at least `least_work` elements where a task has `work_per_task`. One task
-// runs on the caller's thread.
+// Runs the tasks [0, tasks) of a kernel on all threads; a task of a GPU is a block of threads. On a processor in pieces of at least
+// `least_work` elements where a task has `work_per_task`. One task runs on the caller's thread.
 struct Launch {
   size_t kernel;  // Module::kernels: no epilogue; a product in tiles with its own
   sym::Expr tasks, work_per_task;
   int64_t least_work;
   schedule::Overlap overlap = {};  // on a GPU (overlaps.h); of launches together the first one has it
 };
-// Kernels that do not wait for each other: each by one thread, or of a GPU all as one launch, with the blocks of the first, then those of the
-// second.
+// Kernels that do not wait for each other: each by one thread, or of a GPU all as one launch, with the blocks of the first, then those of
+// the second.
 struct LaunchTogether {
   std::vector<Launch> kernels;
 };
@@ -135,8 +135,8 @@ struct Pointer {
   sym::Expr offset;
   bool operator==(const Pointer&) const = default;
 };
-// No variant of a Pointer and a sym::Expr: assigned to one, a number loses its value in the code of GCC 12. Both alternatives hold a sym::Expr,
-// at two places, which its scalar replacement of aggregates mixes up.
+// No variant of a Pointer and a sym::Expr: assigned to one, a number loses its value in the code of GCC 12. Both alternatives hold a
+// sym::Expr, at two places, which its scalar replacement of aggregates mixes up.
 struct Branch {                   // cond
   std::optional<Pointer> tensor;  // the predicate, a bool; without it
   sym::Expr number;               // is the predicate, true unless 0

@@ -53,8 +53,8 @@ struct Fetch {
 };
 std::string_view to_string(Fetch::To to);  // "fetch", "fetch near", "fetch to write"
 
-// Blocked summation: a stage's sums of floats run for `steps` steps in their own dtype, then are added to totals in double and begin again. Their error
-// is that of one block's sum, however long the row. No steps: the row is known to be short, or nothing is summed.
+// Blocked summation: a stage's sums of floats run for `steps` steps in their own dtype, then are added to totals in double and begin again.
+// Their error is that of one block's sum, however long the row. No steps: the row is known to be short, or nothing is summed.
 struct Blocks {
   int steps = 0;
   bool of_rows = false;  // steps of the loop around the vector loop; else whole vectors
@@ -64,11 +64,13 @@ struct Stage {
   bool inner = false;  // runs over the kernel's inner axes; else once a row
   std::vector<Statement> statements;
   std::vector<Fetch> fetches = {};  // in each iteration
-  // Steps go to this many accumulators in turn, which are combined at the end. With VectorAlong::Inner neighbouring vectors do, so that a step need
-  // not wait for the one before. With VectorAlong::Outer rows do, or `rows` of them, where floats are summed: each sum is of fewer numbers.
+  // Steps go to this many accumulators in turn, which are combined at the end. With VectorAlong::Inner neighbouring vectors do, so that a
+  // step need not wait for the one before. With VectorAlong::Outer rows do, or `rows` of them, where floats are summed: each sum is of
+  // fewer numbers.
   int turns = 1;
-  // Each vector goes through this many rows, steps of the last inner axis, before the next one: its accumulators stay in registers meanwhile, and
-  // memory is asked for several rows at once. More than 1 only with VectorAlong::Outer, where nothing depends on the row alone.
+  // Each vector goes through this many rows, steps of the last inner axis, before the next one: its accumulators stay in registers
+  // meanwhile, and memory is asked for several rows at once. More than 1 only with VectorAlong::Outer, where nothing depends on the row
+  // alone.
   int rows = 1;
   Blocks blocks = {};
   // Where this holds in no lane, the stage changes nothing and is left out. A Bool that is the same along the inner axes.
@@ -88,8 +90,8 @@ inline bool is_float_sum(const Accumulator& a) { return a.op == ReduceOp::Sum &&
 // How the stages of a kernel come by the values that several of them need: kept in stashes, or computed again in each.
 enum class Form : uint8_t { Persistent, Looped };
 std::string_view to_string(Form form);  // "persistent", "looped"
-// Who says which form a kernel has: the first call, which times both where their estimates are close; the estimates; or all kernels that can
-// have either have this one.
+// Who says which form a kernel has: the first call, which times both where their estimates are close; the estimates; or all kernels that
+// can have either have this one.
 enum class Forms : uint8_t { Measured, Estimated, Persistent, Looped };
 std::string_view to_string(Forms forms);
 std::optional<Forms> parse_forms(std::string_view text);
@@ -97,18 +99,19 @@ std::optional<Forms> parse_forms(std::string_view text);
 // Which axis the lanes of a vector run along.
 enum class VectorAlong : uint8_t { None, Inner, Outer };
 
-// Rows and columns of the tiles in which a kernel turns what it reads: some lines of each page that is read, and all of it in the first-level cache.
+// Rows and columns of the tiles in which a kernel turns what it reads: some lines of each page that is read, and all of it in the
+// first-level cache.
 inline constexpr int64_t kTileSide = 64;
 
-// How the threads of a GPU share a kernel. A row is one combination of the outer axes; without inner axes it is one element. Threads of a block
-// share a row, or have one each.
+// How the threads of a GPU share a kernel. A row is one combination of the outer axes; without inner axes it is one element. Threads of a
+// block share a row, or have one each.
 struct GpuLoops {
   int threads = 256;     // of a block
   int row_threads = 1;   // of them that share a row; a power of two
   bool columns = false;  // neighbouring threads have neighbouring rows; else neighbouring elements of a row
   int vector = 1;  // neighbours along the last axis that a thread takes at once: of the inner ones; of the outer ones with columns or a map
-  // Vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map, unless 0: so many
-  // a thread takes along the axis before the last, for what does not change along it.
+  // Vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map, unless 0: so
+  // many a thread takes along the axis before the last, for what does not change along it.
   int items = 0;
   bool shared = false;  // the stash, of a load, is in shared memory and as wide as in memory
   int pixels = 1;       // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
@@ -117,8 +120,8 @@ struct GpuLoops {
   bool operator==(const GpuLoops&) const = default;
 };
 
-// How a GPU's tensor cores make a product (CallStep): the result in tiles, each block of threads some of them, with a ring in shared memory for what
-// they read (codegen/cuda/prelude/hopper_products.inc).
+// How a GPU's tensor cores make a product (CallStep): the result in tiles, each block of threads some of them, with a ring in shared memory
+// for what they read (codegen/cuda/prelude/hopper_products.inc).
 struct GpuTiles {
   int rows = 128, columns = 128;
   int stages = 4;   // of the ring
@@ -146,8 +149,8 @@ struct Kernel {
   std::vector<ExprId> tiled_loads;
   bool fetches_tiles = false;  // the next tile, while one is worked on; the stage's fetches are of the same places in the next one too
   std::vector<BufferId> streaming_stores;  // the caches
-  // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the others
-  // its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
+  // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the
+  // others its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
   // Of a kernel that can have either form. Its results are the same to the last bit in both: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
@@ -230,8 +233,8 @@ struct CallStep {  // a library kernel or control flow
   std::optional<Kernel> prologue = std::nullopt;
 };
 
-// Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one result
-// or else outputs[0]; that has memory during the step, in which it need not be whole.
+// Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one
+// result or else outputs[0]; that has memory during the step, in which it need not be whole.
 struct ChainStep {
   std::string name;
   std::vector<CallStep> calls;
@@ -285,8 +288,8 @@ struct FusionDecision {
 class Planner;
 const Planner& cpu_planner();  // planner.h
 
-// Groups computations into kernels and orders them; `planner` says what a target makes of them. `fuse` false: each computation is a kernel of its own, no reduction is
-// split and no kernel has a finish; to find out whether these are at fault.
+// Groups computations into kernels and orders them; `planner` says what a target makes of them. `fuse` false: each computation is a kernel
+// of its own, no reduction is split and no kernel has a finish; to find out whether these are at fault.
 // `decisions`: unless null, each pair of producer and consumer is added.
 Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse = true, std::vector<FusionDecision>* decisions = nullptr,
                        Forms forms = Forms::Measured, const Planner& planner = cpu_planner());

@@ -1,4 +1,5 @@
-// Random bits that a seed decides, the same everywhere. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+// Random bits that a seed decides, the same everywhere. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+// 2014.
 #pragma once
 
 #include <cstdint>

@@ -120,7 +120,8 @@ class TextBuffer {
   [[nodiscard]] ContextScope context(std::string_view context);
 
   bool empty() const { return lines_.empty(); }
-  // The text and its line map; asks each deferred line once. Throws std::bad_alloc also where a scope lacked the memory for its closing line.
+  // The text and its line map; asks each deferred line once. Throws std::bad_alloc also where a scope lacked the memory for its closing
+  // line.
   FinishedText finish() const;
   std::string str() const { return finish().text; }
 

@@ -8,8 +8,8 @@ namespace toroid {
 namespace {
 
 // GCC's manual, "Environment Variables Affecting GCC"; ld.so(8); the wrappers of Nix. Withheld are, from there: CPATH, C_INCLUDE_PATH,
-// CPLUS_INCLUDE_PATH, LIBRARY_PATH, LD_RUN_PATH, DEPENDENCIES_OUTPUT, SOURCE_DATE_EPOCH, CCC_OVERRIDE_OPTIONS and others. Our sources include
-// nothing and link what we name, so those could only do harm.
+// CPLUS_INCLUDE_PATH, LIBRARY_PATH, LD_RUN_PATH, DEPENDENCIES_OUTPUT, SOURCE_DATE_EPOCH, CCC_OVERRIDE_OPTIONS and others. Our sources
+// include nothing and link what we name, so those could only do harm.
 constexpr const char* kDeciding[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD",
                                      "NIX_CC*",       "NIX_BINTOOLS*",   "NIX_CFLAGS*",     "NIX_CXXSTDLIB*",
                                      "NIX_LDFLAGS*",  "NIX_HARDENING*",  "NIX_ENFORCE*",    "NIX_DYNAMIC_LINKER*"};

@@ -56,8 +56,8 @@ const Outcome* best_of(const std::vector<Outcome>& outcomes, const std::vector<C
 //     few-rows-by-columns      gate closed: the right side's columns are not contiguous
 std::string table_text(const Decision& decision);
 
-// What measuring changed, for people: how many problems got another choice than the one with the best estimate, which mode default takes, and what each
-// of them gained. A line, and one more for each change.
+// What measuring changed, for people: how many problems got another choice than the one with the best estimate, which mode default takes,
+// and what each of them gained. A line, and one more for each change.
 // `late`: of them those that there was no time to measure.
 std::string changes_text(const std::vector<Decision>& decisions, uint64_t late = 0);
 

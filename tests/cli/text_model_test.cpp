@@ -1,4 +1,5 @@
-// Models in text form, as opt and --dump-ir print graphs: what commands make of them, and of texts whose weights are elsewhere or that are no graph.
+// Models in text form, as opt and --dump-ir print graphs: what commands make of them, and of texts whose weights are elsewhere or that are
+// no graph.
 #include "cli/cli_for_test.h"
 
 namespace toroid {

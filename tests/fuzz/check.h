@@ -35,8 +35,8 @@ struct CheckResult {
 // that the reference refuses (an index out of bounds at that size, a number that fits no integer) do not count.
 CheckResult check(CompileSession& session, const Program& program, const CheckOptions& options);
 
-// What differs between `outputs`, which `compiled` gave for these arguments, and the reference of the program, by the same rule; nothing where
-// they agree. `run` has the sizes; weights and buffers hold zeros. Throws Error where the reference refuses the program.
+// What differs between `outputs`, which `compiled` gave for these arguments, and the reference of the program, by the same rule; nothing
+// where they agree. `run` has the sizes; weights and buffers hold zeros. Throws Error where the reference refuses the program.
 std::optional<std::string> difference_from_reference(const Program& program, const Run& run, const std::vector<HostTensor>& arguments,
                                                      const toroid::Program& compiled, const std::vector<HostTensor>& outputs);
 

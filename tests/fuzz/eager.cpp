@@ -123,7 +123,8 @@ bool has_infinite(const std::vector<HostTensor>& tensors) {
 // The result with what implementations choose chosen otherwise: the sign of a sum that is zero, which of zeros of both signs is the
 // larger one, whether the padding of a convolution is multiplied with weights that are infinite (PyTorch's kernels differ too), and whether
 // weights of attention below 2^-125 are 0, which makes NaN of infinite values.
-// Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change twice.
+// Sums and picks have a sign each in a run, and runs have all pairs of signs: were signs only changed, a pick from a sum would change
+// twice.
 HostTensor with_other_choices(const HostTensor& result, std::string_view call, const std::vector<HostTensor>& operands, bool is_complex,
                               const EagerOptions& options) {
   const std::string base = base_of(call);

@@ -10,8 +10,8 @@
 
 namespace toroid::fuzz {
 
-// Runs the program on all inputs with each form pinned. What differs, if anything; a program in which no kernel has two forms is not compiled.
-// `parse` makes it anew.
+// Runs the program on all inputs with each form pinned. What differs, if anything; a program in which no kernel has two forms is not
+// compiled. `parse` makes it anew.
 std::optional<std::string> difference_between_forms(CompileSession& session, const std::function<toroid::Program()>& parse, int threads,
                                                     const std::vector<std::vector<HostTensor>>& calls);
 

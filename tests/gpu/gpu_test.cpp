@@ -1,5 +1,5 @@
-// The command with --device cuda where there is no GPU: what is missing, full or broken is said. A library plays the driver and NVRTC (fake_gpu.c),
-// so results are not looked at: emulated kernels have tests of their own (driver/end_to_end/cuda_test.cpp).
+// The command with --device cuda where there is no GPU: what is missing, full or broken is said. A library plays the driver and NVRTC
+// (fake_gpu.c), so results are not looked at: emulated kernels have tests of their own (driver/end_to_end/cuda_test.cpp).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -21,7 +21,8 @@ struct Call {
 };
 Call hostile_call(const Schema& schema, uint64_t seed, sym::Context& symbols);
 
-// A program of the one operator, at import level. `results`: the types that it records, one a tensor of a list; its outputs are those of them that are given.
+// A program of the one operator, at import level. `results`: the types that it records, one a tensor of a list; its outputs are those of
+// them that are given.
 Program program_of(const Call& call, std::unique_ptr<sym::Context> symbols, const std::vector<std::optional<TensorType>>& results);
 
 }  // namespace toroid::hostile

@@ -144,8 +144,8 @@ std::optional<std::string> first_difference(const Program& program, const std::v
   return std::nullopt;
 }
 
-// The same by the rule of random programs, which knows where numbers may overflow on the way and which operators flush subnormal ones: `found`
-// remains where either differs from their reference, or where they have none.
+// The same by the rule of random programs, which knows where numbers may overflow on the way and which operators flush subnormal ones:
+// `found` remains where either differs from their reference, or where they have none.
 std::optional<std::string> difference_by_reference(const std::string& text, const Program& program, const std::vector<HostTensor>& inputs,
                                                    const std::vector<HostTensor>& evaluated, const std::vector<HostTensor>& compiled,
                                                    std::string found) {

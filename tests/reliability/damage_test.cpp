@@ -1,5 +1,5 @@
-// Flipped bits and lost ends: of the store's file and its log, of exports, of entries from a server, of model archives, of packages. What is
-// damaged is never taken for something else: it is a miss, or refused, or means what it meant before; and the next sessions mend it.
+// Flipped bits and lost ends: of the store's file and its log, of exports, of entries from a server, of model archives, of packages. What
+// is damaged is never taken for something else: it is a miss, or refused, or means what it meant before; and the next sessions mend it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -214,8 +214,8 @@ TEST(Damage, OfWhatAServerSendsIsRefused) {
   result.say("{} damaged entries of a server: all refused", rounds);
 }
 
-// Never run, and never a crash: the checks come before any of its code. Beside what damages other files: weights that are swapped, bytes that
-// are appended.
+// Never run, and never a crash: the checks come before any of its code. Beside what damages other files: weights that are swapped, bytes
+// that are appended.
 TEST(Damage, OfPackagesIsRefused) {
   const Result result;
   const TempFolder root = quick_folder();

@@ -108,7 +108,8 @@ Fd open_in_place(const fs::path& path) {
   }
 }
 
-// Removes a file or folder, as far as it may be, without asking for memory: destructors do this where there is none. Links are not followed.
+// Removes a file or folder, as far as it may be, without asking for memory: destructors do this where there is none. Links are not
+// followed.
 void remove_tree(int parent, const char* name) {
   if (::unlinkat(parent, name, 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
   // Once more where entries came, or were passed over, while others went.

@@ -1,5 +1,5 @@
-// What this machine is said to have: the one place that asks the processor. The compiler's flags (toolchain.h), the runtime's kernels and the
-// loader of packages all go by it.
+// What this machine is said to have: the one place that asks the processor. The compiler's flags (toolchain.h), the runtime's kernels and
+// the loader of packages all go by it.
 //
 // That is what the processor and the system report, or less of it where TOROID_MACHINE says so:
 //

@@ -10,8 +10,8 @@
 
 namespace toroid {
 
-// While alive this process, and those that it starts, take the machine for `machine`, which is to have no more than this one. Programs, plans and packed
-// constants that were made in another scope are not to be used. No other thread may compute meanwhile.
+// While alive this process, and those that it starts, take the machine for `machine`, which is to have no more than this one. Programs,
+// plans and packed constants that were made in another scope are not to be used. No other thread may compute meanwhile.
 class MachineScope {
  public:
   explicit MachineScope(const Machine& machine)
@@ -27,8 +27,8 @@ class MachineScope {
   ScopedVariable variable_;
 };
 
-// The machines that tests take this one for: the baseline and on, up to what it is said to have, each level alone and the last with all its extras; then
-// with tiles: emulated on the baseline, and its own or emulated beside all else.
+// The machines that tests take this one for: the baseline and on, up to what it is said to have, each level alone and the last with all its
+// extras; then with tiles: emulated on the baseline, and its own or emulated beside all else.
 inline std::vector<Machine> machines_to_test() {
   const Isa best = machine().isa;
   std::vector<Machine> machines;

@@ -23,9 +23,9 @@ class BodyPrinter {
   BodyPrinter(const loop::LoopProgram& program, SymbolNames& names, std::optional<sym::Expr> vector_axis)
       : program_(program), exprs_(program.exprs), names_(names), vector_axis_(vector_axis) {}
 
-  // Begins a nest with these loops, outermost first; what was computed at level 0 stays known. last_runs: the innermost loop has at least one
-  // iteration whenever it is come to. Loads, divisions and checks of indices stay inside a loop that may have none: there may be nothing to
-  // load, the divisor may be zero, and no index needs to be valid.
+  // Begins a nest with these loops, outermost first; what was computed at level 0 stays known. last_runs: the innermost loop has at least
+  // one iteration whenever it is come to. Loads, divisions and checks of indices stay inside a loop that may have none: there may be
+  // nothing to load, the divisor may be zero, and no index needs to be valid.
   void begin_nest(std::vector<sym::Expr> loops, bool last_runs = false);
   // The expression's value, printed at its own level.
   OperandText value(loop::ExprId id);

@@ -1,13 +1,13 @@
 // Which multiplications are fused with additions.
 //
-// The compiler fuses a * b + c where it sees fit. What must not be fused goes through rounded(), behind which the compiler sees no product: a product
-// that is used elsewhere too (schedule/cpu/rounded_products.cpp).
+// The compiler fuses a * b + c where it sees fit. What must not be fused goes through rounded(), behind which the compiler sees no product:
+// a product that is used elsewhere too (schedule/cpu/rounded_products.cpp).
 //
 //   y = a * b;  z = y - max(y)            y = rounded(a * b)
 //
-// The compiler does not fuse where a * b is used elsewhere in the same loop, which the other form of a kernel may do. Kernels that have two forms say
-// all of it themselves, for each addition by its expression alone: every sum of a product is op_fma, and what ends with a multiplication otherwise is
-// rounded(). Without hardware for it neither form fuses.
+// The compiler does not fuse where a * b is used elsewhere in the same loop, which the other form of a kernel may do. Kernels that have two
+// forms say all of it themselves, for each addition by its expression alone: every sum of a product is op_fma, and what ends with a
+// multiplication otherwise is rounded(). Without hardware for it neither form fuses.
 //
 //   y = x * scale + shift;  s += y        op_fma_v(x, scale, shift)
 #pragma once

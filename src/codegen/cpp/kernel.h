@@ -40,7 +40,8 @@ struct KernelSource {
 // Elements from one row of a tile to the next: not a power of two, so that rows spread over the cache.
 inline constexpr int64_t kTileStride = schedule::kTileSide + 16;
 
-// Prints one scheduled step; not for CallStep, BindStep, ChainStep and ParallelKernels. `assertions`: each access to a buffer is checked first.
+// Prints one scheduled step; not for CallStep, BindStep, ChainStep and ParallelKernels. `assertions`: each access to a buffer is checked
+// first.
 KernelSource print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
                           bool assertions = false);
 

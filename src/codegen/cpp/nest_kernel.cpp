@@ -212,7 +212,8 @@ class NestPrinter : KernelPrinter {
   bool along_outer() const { return kernel_.vector == VectorAlong::Outer; }
   std::string vector_name() { return name_of(*vector_axis()); }
 
-  // Does any lane of the loops hold an 8-byte element? Then vectors have half as many lanes. What is done once for each result may take two registers.
+  // Does any lane of the loops hold an 8-byte element? Then vectors have half as many lanes. What is done once for each result may take two
+  // registers.
   bool wide_elements() {
     std::vector<ExprId> values;
     const bool has_inner = std::any_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage& stage) { return stage.inner; });

@@ -12,8 +12,8 @@
 
 namespace toroid::codegen {
 
-// What a kernel calls its symbols. Sizes keep the program's names. Axes and indices read from tensors are numbered in the order in which they
-// are first asked for, "i0", "r0", "v0", so that a kernel reads the same whatever else the program has.
+// What a kernel calls its symbols. Sizes keep the program's names. Axes and indices read from tensors are numbered in the order in which
+// they are first asked for, "i0", "r0", "v0", so that a kernel reads the same whatever else the program has.
 class SymbolNames {
  public:
   // No symbol is called so from now on.

@@ -12,7 +12,8 @@
 
 namespace toroid::codegen::cuda {
 
-// `overlap`: of its launch, of the choice "flash-split" alone. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an AttentionShape and the scale.
+// `overlap`: of its launch, of the choice "flash-split" alone. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one),
+// the result, an AttentionShape and the scale.
 std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap = {});
 
 }  // namespace toroid::codegen::cuda

@@ -117,7 +117,8 @@ class CudaPrinter : public ThreadPrinter {
   }
 
   // A block has a tile: it reads what the tile transposes with its threads along the tile's axis, and computes with them along the last
-  // axis. Both in pieces of gpu_.vector elements. A row of the tile in shared memory has an odd number of banks, so that columns lie in all of them.
+  // axis. Both in pieces of gpu_.vector elements. A row of the tile in shared memory has an odd number of banks, so that columns lie in all
+  // of them.
   void map_by_tiles(const schedule::Kernel& kernel) {
     constexpr auto kSide = static_cast<int>(schedule::kTileSide);
     const int vector = gpu_.vector, of_row = kSide / vector, each = kSide * of_row / gpu_.threads;  // pieces of a row, and of a thread
@@ -241,7 +242,8 @@ class CudaPrinter : public ThreadPrinter {
 
   // ---- sliding windows
 
-  // A thread has some vectors along the pixels. It loads the window of all of them, then adds each element to the sums of those that see it.
+  // A thread has some vectors along the pixels. It loads the window of all of them, then adds each element to the sums of those that see
+  // it.
   void slide(const schedule::Kernel& kernel, const schedule::SlidingWindow& window) {
     const int pixels = gpu_.pixels, vector = gpu_.vector;
     const std::string first_pixel = decode_window(kernel, window), tap = body_.name_of(window.taps);
@@ -319,8 +321,8 @@ class CudaPrinter : public ThreadPrinter {
     body_.close();
   }
 
-  // Declares the axes of the thread's first element, and gives the name of its first pixel: vectors of a block lie beside each other, then come
-  // pixels.
+  // Declares the axes of the thread's first element, and gives the name of its first pixel: vectors of a block lie beside each other, then
+  // come pixels.
   std::string decode_window(const schedule::Kernel& kernel, const schedule::SlidingWindow& window) {
     const int pixels = gpu_.pixels, vector = gpu_.vector;
     const int lanes = gpu_.lanes;

@@ -20,8 +20,8 @@
 namespace toroid::codegen::cuda {
 
 struct CudaKernel {
-  // Its parameters are the tensor maps, the buffers, the sizes and, if it reports errors, `Failure* failure, int32_t step`. The random state is
-  // passed by value.
+  // Its parameters are the tensor maps, the buffers, the sizes and, if it reports errors, `Failure* failure, int32_t step`. The random
+  // state is passed by value.
   KernelSource source;
   bool waits = false;  // its threads wait for each other
   Preludes preludes = {};

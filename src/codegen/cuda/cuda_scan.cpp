@@ -1,7 +1,7 @@
 // Scans as text: threads of a block share a row, or have one each.
 //
-// A thread scans some neighbours in registers, then the threads' totals are scanned, then the block goes on to the next tile of the row with
-// what came before. Tiles of rows pass through shared memory, so that threads that read together read what lies together.
+// A thread scans some neighbours in registers, then the threads' totals are scanned, then the block goes on to the next tile of the row
+// with what came before. Tiles of rows pass through shared memory, so that threads that read together read what lies together.
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"

@@ -67,8 +67,8 @@ class ThreadPrinter : public KernelPrinter {
   std::vector<std::string> tensor_maps_;  // parameters before the buffers
 
  private:
-  // `may_change`: what they point to, while the kernel runs. A restricted pointer says that only the kernel's own threads write there, and a
-  // compiler may load through it before all else.
+  // `may_change`: what they point to, while the kernel runs. A restricted pointer says that only the kernel's own threads write there, and
+  // a compiler may load through it before all else.
   std::string parameters(bool may_change) const;
   // Of a kernel that starts early: it waits, and then is a function of restricted pointers.
   std::string body();

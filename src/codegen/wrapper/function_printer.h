@@ -89,8 +89,8 @@ class FunctionPrinter {
   void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
                         const schedule::Overlap& overlap);
   void print_base(const schedule::ScatterKernel& scatter, size_t graph);
-  // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all its
-  // arguments. `waits`: its threads wait for each other.
+  // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all
+  // its arguments. `waits`: its threads wait for each other.
   struct GpuLaunch {
     const std::string& name;
     const std::vector<std::string>& types;

@@ -1,5 +1,5 @@
-// What a compiled program says of itself, as constant tables in its library (toroid_program of program_abi.h): what goes in and out, the facts
-// about sizes that it relies on, and where its functions are.
+// What a compiled program says of itself, as constant tables in its library (toroid_program of program_abi.h): what goes in and out, the
+// facts about sizes that it relies on, and where its functions are.
 #pragma once
 
 #include <span>

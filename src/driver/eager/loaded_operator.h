@@ -34,8 +34,8 @@ class EagerContext {
 // A compiled operator. Nothing in it changes after it is made.
 class LoadedOperator {
  public:
-  // `made`: what `model` was compiled from; its program may be gone. Throws Error{Unsupported} when an operator that says that it writes to its argument computes nothing
-  // that could be written: it changes how its tensor is seen, as aten::t_ does.
+  // `made`: what `model` was compiled from; its program may be gone. Throws Error{Unsupported} when an operator that says that it writes to
+  // its argument computes nothing that could be written: it changes how its tensor is seen, as aten::t_ does.
   LoadedOperator(const CompiledModel& model, const OperatorCall& call, OperatorProgram made);
 
   // For calls with the metadata of `call`.

@@ -62,8 +62,8 @@ graph(q: bf16[2, 2, s0, 16], k: bf16[2, 2, s1, 16], v: bf16[2, 2, s1, 16], g: bf
      {{{"s0", 1}, {"s1", 1}}, {{"s0", 65}, {"s1", 64}}, {{"s0", 17}, {"s1", 129}}}},
 };
 
-// The norm of the difference over that of what is expected. Both sides round weights and scores' gradients to 16 bits, but at different scales, so
-// elements whose terms cancel differ by more than their own last bits.
+// The norm of the difference over that of what is expected. Both sides round weights and scores' gradients to 16 bits, but at different
+// scales, so elements whose terms cancel differ by more than their own last bits.
 double relative_difference(const HostTensor& tensor, const HostTensor& expected) {
   const std::vector<double> a = tensor.to_doubles(), b = expected.to_doubles();
   double squares = 0, all = 0;

@@ -399,7 +399,8 @@ TEST_P(EmulatedCuda, ComputesAsTheEvaluator) { expect_as_evaluated(GetParam().te
 
 INSTANTIATE_TEST_SUITE_P(Programs, EmulatedCuda, testing::ValuesIn(kCudaPrograms), [](const auto& each) { return each.param.name; });
 
-// Constant weights of four bits: a row of [rows, depth / 2] bytes has the even numbers in low halves; scales and zeros by groups of the depth.
+// Constant weights of four bits: a row of [rows, depth / 2] bytes has the even numbers in low halves; scales and zeros by groups of the
+// depth.
 std::string product_of_int4(std::string_view type, int x_rows, int rows, int depth, int group) {
   std::string bytes, scales;
   for (int i = 0; i < rows * depth / 2; ++i) bytes += fmt::format("{}{}", i == 0 ? "" : ", ", (i * 37 + i / 7) % 256);

@@ -18,8 +18,8 @@ struct LockedModel {
   std::vector<std::string> choices;  // in the order in which they were asked for
 };
 
-// `takes`: whether this choice is taken of those that may compete; where none is, the first that may. The program is compiled with a lock, whose
-// errors say what it lacks yet.
+// `takes`: whether this choice is taken of those that may compete; where none is, the first that may. The program is compiled with a lock,
+// whose errors say what it lacks yet.
 inline LockedModel compiled_with(const std::string& text, const std::function<bool(const Problem&, const Choice&)>& takes) {
   LockedModel result;
   std::string lock = "toroid choices 1\n";

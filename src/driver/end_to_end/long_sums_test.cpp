@@ -120,7 +120,8 @@ TEST_P(LongSums, DoNotDependOnTheNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, LongSums, testing::ValuesIn(kLongSums), [](const auto& row) { return row.param.name; });
 
-// Rows of one block, whose sums have no totals: of one vector or a few, and columns taken all at once, in turn, and with work that keeps rows apart.
+// Rows of one block, whose sums have no totals: of one vector or a few, and columns taken all at once, in turn, and with work that keeps
+// rows apart.
 const LongSum kShortSums[] = {
     {"trailing_ten", {2000, 10}, {false, true}},
     {"trailing_hundred", {2000, 100}, {false, true}},

@@ -34,7 +34,8 @@ constexpr std::string_view kControlFlow[] = {"cond", "while_loop", "map_impl", "
 constexpr std::string_view kGradientRegion = "wrap_with_set_grad_enabled";
 // A body whose operators convert their inputs; (device type, dtype, enabled, cache enabled, body, operands…).
 constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
-// An operator whose effects are in order: (token, operator, its arguments…) gives a token, then the operator's results. Tokens hold nothing.
+// An operator whose effects are in order: (token, operator, its arguments…) gives a token, then the operator's results. Tokens hold
+// nothing.
 constexpr std::string_view kWithEffects = "with_effects";
 // torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others,
 // randomness) computes the body for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at
@@ -325,8 +326,8 @@ class GraphImporter : public ArgumentScope {
     if (argument.key == "as_tensor") {
       const JsonValue& name = argument.value.at("name");
       TensorType type = type_of(name);
-      // The strides of the example that the model was exported with. PyTorch takes tensors with any. Those of a dense tensor are kept, which
-      // spares channels-last models a copy inside; others would have the caller's elements share places, or lie far apart.
+      // The strides of the example that the model was exported with. PyTorch takes tensors with any. Those of a dense tensor are kept,
+      // which spares channels-last models a copy inside; others would have the caller's elements share places, or lie far apart.
       if (!is_dense(type)) {
         type.strides.clear();
         has_other_strides_ = true;

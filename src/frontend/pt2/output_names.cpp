@@ -1,5 +1,5 @@
-// A tree is [1, node]; a node is {"type": T, "context": C, "children_spec": [node, …]}, a leaf has the type null. What the children are called
-// follows from the context, a string of JSON in most types:
+// A tree is [1, node]; a node is {"type": T, "context": C, "children_spec": [node, …]}, a leaf has the type null. What the children are
+// called follows from the context, a string of JSON in most types:
 //
 //   dict, OrderedDict, transformers' outputs   "[\"logits\", \"past\"]"            keys, one a child
 //   dataclass                                  "[[\"loss\"], [\"extra\"]]"         fields, and those that were None

@@ -1,5 +1,5 @@
-// Singular values, and least squares by them. Vectors are computed in the matrix's own dtype, so that their signs are PyTorch's (rotations.h),
-// all else in double. Eigen's decomposition is not used: it takes g++ half a minute.
+// Singular values, and least squares by them. Vectors are computed in the matrix's own dtype, so that their signs are PyTorch's
+// (rotations.h), all else in double. Eigen's decomposition is not used: it takes g++ half a minute.
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
 #include "library/linalg/singular_values.h"

@@ -138,8 +138,8 @@ void copy_within(const Stream& stream, void* to, const void* from, size_t bytes)
 void clear(const Stream& stream, void* to, size_t bytes);
 // Is it an address of a device's memory?
 bool is_on_device(const void* data);
-// Throws Error{InvalidInput} unless the address is of the device's memory, at a multiple of 16 as kernels read, with so many bytes from there
-// on. what: "input 'x'".
+// Throws Error{InvalidInput} unless the address is of the device's memory, at a multiple of 16 as kernels read, with so many bytes from
+// there on. what: "input 'x'".
 void require_on_device(const void* data, size_t bytes, const Device& device, const std::string& what);
 
 // Kernels, loaded.

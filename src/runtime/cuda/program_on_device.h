@@ -48,8 +48,8 @@ class ProgramOnDevice {
   void start(const Call& call, std::span<const std::span<const std::byte>> inputs, std::span<DeviceTensor> outputs, StreamHandle stream);
   // Waits for what was started. Throws what was wrong with it.
   void wait();
-  // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that they
-  // write is kept.
+  // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that
+  // they write is kept.
   DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
   // The value of a constant that a call used, as the last one left it.
   void read_constant(size_t constant, std::span<std::byte> to);

@@ -1,5 +1,5 @@
-// For tests: sums in float64 beside which results of kernels are compared. Optimised, although tests are not: they are most of such a test's
-// time.
+// For tests: sums in float64 beside which results of kernels are compared. Optimised, although tests are not: they are most of such a
+// test's time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Memory that lasts as long as a loaded program, in large pages where the system has them: weights are read from end to end in each call, and with pages
-// of 4 KiB a look into the page table would come with every 64 lines.
+// Memory that lasts as long as a loaded program, in large pages where the system has them: weights are read from end to end in each call,
+// and with pages of 4 KiB a look into the page table would come with every 64 lines.
 #pragma once
 
 #include <cstddef>

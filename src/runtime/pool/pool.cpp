@@ -46,8 +46,8 @@ RuntimePool::~RuntimePool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// Few iterations are a piece each. Of many, a few pieces a thread, so that a slow one does not hold up the rest; as many for each thread, if there
-// are enough of them.
+// Few iterations are a piece each. Of many, a few pieces a thread, so that a slow one does not hold up the rest; as many for each thread,
+// if there are enough of them.
 int64_t RuntimePool::pieces_of(int64_t n, int64_t grain) const {
   constexpr int64_t kFewPerThread = 16, kPiecesPerThread = 4;
   const int64_t threads = this->threads();

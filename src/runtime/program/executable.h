@@ -40,8 +40,8 @@ class Executable {
   // All outputs in the program's order, buffers' new values included; these are also kept for the next call, which may write over them
   // (ToroidOutputInfo::in_place) if nobody holds them any more. A call that fails has updated no buffers, but for those in place, which may
   // have new elements, as in PyTorch: on a processor only of 64 KiB or more. Throws
-  // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut short
-  // (base/file/mapped_file.h).
+  // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut
+  // short (base/file/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
 
   // Is it for a GPU? Then its kernels run there, and run() copies inputs to it and outputs from it. New values of buffers stay there: their

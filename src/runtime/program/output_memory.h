@@ -1,5 +1,5 @@
-// The memory of a program's results, which goes back to the program when they are dropped: pages that the system clears for each call cost more
-// than most kernels that fill them. A sum of 3 x 128 MB takes 14 ms where its result was before, 54 in new memory.
+// The memory of a program's results, which goes back to the program when they are dropped: pages that the system clears for each call cost
+// more than most kernels that fill them. A sum of 3 x 128 MB takes 14 ms where its result was before, 54 in new memory.
 #pragma once
 
 #include <list>

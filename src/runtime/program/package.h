@@ -7,8 +7,8 @@
 //                checksum of the library and the zeros behind it | checksum of each 1 MiB of the weights
 //   footer:      size of the description | checksum of all that is before this one in description and footer | "TOROIDW2"
 //
-// Numbers are those of base/file/framing.h, a checksum is two of them (base/file/checksum.h). Every byte of the file is under one checksum, or
-// is that, or is the magic word. Checksums find damage; they are no signature against somebody who makes a file to deceive.
+// Numbers are those of base/file/framing.h, a checksum is two of them (base/file/checksum.h). Every byte of the file is under one checksum,
+// or is that, or is the magic word. Checksums find damage; they are no signature against somebody who makes a file to deceive.
 //
 // The weights stay where they are, mapped; loading reads them once, all cores at a time.
 #pragma once

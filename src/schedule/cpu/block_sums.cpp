@@ -1,13 +1,14 @@
 // Divides long sums into blocks, so that their error does not grow with their length.
 //
-// One float32 accumulator loses a step's low bits once it is large beside the step: a sum of ones stops at 2^24, and a mean of a million rows around
-// 100 is off by a percent. So an accumulator runs for a few dozen steps only, then is added to a total in double and begins again:
+// One float32 accumulator loses a step's low bits once it is large beside the step: a sum of ones stops at 2^24, and a mean of a million
+// rows around 100 is off by a percent. So an accumulator runs for a few dozen steps only, then is added to a total in double and begins
+// again:
 //
 //   for row in 0..1000000 in blocks of 128         sum[j] += x[row, j]
 //     then                                         total[j] += sum[j];  sum[j] = 0
 //
-// The error is at most that of a block's sum: steps * 2^-24 * sum of |x|. PyTorch's cascades have the same aim (aten/src/ATen/native/cpu/SumKernel.cpp).
-// Rows that are known to be no longer than a block keep one accumulator.
+// The error is at most that of a block's sum: steps * 2^-24 * sum of |x|. PyTorch's cascades have the same aim
+// (aten/src/ATen/native/cpu/SumKernel.cpp). Rows that are known to be no longer than a block keep one accumulator.
 #include <algorithm>
 
 #include "schedule/cpu/loops.h"
@@ -55,8 +56,8 @@ Blocks blocks_of(const Kernel& kernel, const Stage& stage, bool is_fine) {
   return {is_fine ? kFineVectorsInTurn : kVectorsInTurn, false};
 }
 
-// Accumulators of columns to which rows, or so many of them, are added in turn. Several blocks have errors of their own, which are less together.
-// Where all rows are taken at once, the accumulators are registers.
+// Accumulators of columns to which rows, or so many of them, are added in turn. Several blocks have errors of their own, which are less
+// together. Where all rows are taken at once, the accumulators are registers.
 int turns_of_columns(const Kernel& kernel, const Stage& stage, bool is_finest) {
   if (stage.blocks.steps > 0) return 1;
   if (kernel.inner.size() == 1 && kernel.inner.back().node()->extent->is_const(stage.rows)) return is_finest && stage.rows >= 4 ? 4 : 1;

@@ -199,8 +199,8 @@ void choose_turns(const loop::ExprTable& exprs, Kernel& kernel) {
   }
 }
 
-// So many rows at once that accumulators are loaded and stored least often, and each row's place is in a register; rows that are left over are taken one
-// by one. Few rows are taken all at once.
+// So many rows at once that accumulators are loaded and stored least often, and each row's place is in a register; rows that are left over
+// are taken one by one. Few rows are taken all at once.
 int rows_at_once(sym::Expr row_count) {
   constexpr int64_t kUsual = 8, kFew = 16, kMost = 10, kMany = 128;
   if (!row_count.is_const()) return sym::evaluate_hint(row_count) < 2 * kUsual ? 1 : kUsual;

@@ -20,8 +20,8 @@ class CpuPlanner final : public Planner {
     return schedule::as_epilogue(program, kernel, call, product);
   }
 
-  // A kernel that is small and reads what the step before it wrote becomes that step's finish: the mean over the rows of a loss needs no launch
-  // of its own.
+  // A kernel that is small and reads what the step before it wrote becomes that step's finish: the mean over the rows of a loss needs no
+  // launch of its own.
   void append(loop::LoopProgram& program, std::vector<Step>& steps, Kernel kernel, bool fuse) const override {
     choose_loops(program, kernel);
     auto* before = steps.empty() || !fuse ? nullptr : std::get_if<Kernel>(&steps.back());

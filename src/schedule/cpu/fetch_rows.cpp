@@ -4,9 +4,9 @@
 //   stage 1: for j in inner     fetch x[row + 1, j], out[row, j];  stash0[j] = exp(x[row, j] - acc0);  …
 //   stage 2: for j in inner     out[row, j] = stash0[j] * (1 / acc1)
 //
-// The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then. Rows that
-// fit into the first level all together go there, longer ones into the second. Places to be stored to come into the first level as long as they do
-// not push out all that is read.
+// The first stage waits for memory; a later one that computes much (exponentials and the like) works on what is in the cache by then. Rows
+// that fit into the first level all together go there, longer ones into the second. Places to be stored to come into the first level as
+// long as they do not push out all that is read.
 #include <algorithm>
 
 #include "lower/cost.h"

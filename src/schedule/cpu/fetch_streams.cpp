@@ -1,9 +1,11 @@
 // Large tensors that are read from end to end, by kernels that compute much for each element, are fetched some lines ahead of their use.
 //
-// The processor fetches ahead by itself as long as loads follow each other closely. Between loads that much computing keeps apart it falls behind:
-// GELU and sigmoid of 2 x 128 MB took 17.2 ms on two threads of a Xeon, 13.1 with this (8 to 64 lines ahead: 13.4 to 14.4); a sum alone takes 12.5.
+// The processor fetches ahead by itself as long as loads follow each other closely. Between loads that much computing keeps apart it falls
+// behind: GELU and sigmoid of 2 x 128 MB took 17.2 ms on two threads of a Xeon, 13.1 with this (8 to 64 lines ahead: 13.4 to 14.4); a sum
+// alone takes 12.5.
 //
-// So are tiles that are turned: each row of one is a short run in another page. A sum with a transposed matrix, 3 x 128 MB: 24.3 ms, 20.1 with this.
+// So are tiles that are turned: each row of one is a short run in another page. A sum with a transposed matrix, 3 x 128 MB: 24.3 ms, 20.1
+// with this.
 #include <algorithm>
 
 #include "schedule/cpu/loops.h"

@@ -11,8 +11,8 @@ namespace toroid::schedule {
 // Two forms whose estimates are closer than this factor are both possible.
 inline constexpr double kCloseness = 1.5;
 
-// In cycles for each vector of a row, by the sizes' hints: from the caches that hold all that is in use, and from what is computed. Rough: for cores
-// of this decade with vectors of their widest kind.
+// In cycles for each vector of a row, by the sizes' hints: from the caches that hold all that is in use, and from what is computed. Rough:
+// for cores of this decade with vectors of their widest kind.
 struct StashCost {
   double keep, again;
 };

@@ -22,8 +22,8 @@ void choose_ways_through_caches(const loop::LoopProgram& program, Kernel& kernel
   fetch_streams(program, kernel);
 }
 
-// Can the other form give the same bits? A stash holds a value for each lane; computed again, one that is the same in all lanes would be computed
-// by the functions for single numbers. And what a kernel reads must not be what it writes.
+// Can the other form give the same bits? A stash holds a value for each lane; computed again, one that is the same in all lanes would be
+// computed by the functions for single numbers. And what a kernel reads must not be what it writes.
 bool can_have_either(const loop::LoopProgram& program, const Kernel& kernel) {
   if (kernel.vector == VectorAlong::None) return false;
   const sym::Expr vector = kernel.vector == VectorAlong::Inner ? kernel.inner.back() : kernel.outer.back();
@@ -34,7 +34,8 @@ bool can_have_either(const loop::LoopProgram& program, const Kernel& kernel) {
                       [&](BufferId id) { return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end(); });
 }
 
-// ---- the other form ---------------------------------------------------------------------------------------------------------------------------
+// ---- the other form
+// ---------------------------------------------------------------------------------------------------------------------------
 
 // Puts what some of the stashes keep in their place; the others get new numbers. `unfused` becomes what all of them keep.
 void compute_again(loop::LoopProgram& program, Kernel& kernel, const std::vector<bool>& again) {
@@ -73,7 +74,8 @@ void compute_again(loop::LoopProgram& program, Kernel& kernel, const std::vector
   kernel.stashes = std::move(stashes);
 }
 
-// ---- the choice -------------------------------------------------------------------------------------------------------------------------------
+// ---- the choice
+// -------------------------------------------------------------------------------------------------------------------------------
 
 void choose_form(loop::LoopProgram& program, Kernel& kernel, Forms forms, bool may_have_two) {
   if (kernel.stashes.empty()) return;

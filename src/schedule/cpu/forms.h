@@ -13,12 +13,13 @@
 
 namespace toroid::schedule {
 
-// Less is not worth the time that it takes to compile a second form: elements that a kernel visits, and its share of the program's time, with all
-// kernels of its kind.
+// Less is not worth the time that it takes to compile a second form: elements that a kernel visits, and its share of the program's time,
+// with all kernels of its kind.
 inline constexpr int64_t kLeastWork = 1 << 16;
 inline constexpr double kLeastShare = 0.1;
 
-// The forms of all kernels whose loops are chosen, and what is fetched in each (fetch_rows.cpp). Only a kernel that is a step of its own may get two.
+// The forms of all kernels whose loops are chosen, and what is fetched in each (fetch_rows.cpp). Only a kernel that is a step of its own
+// may get two.
 void choose_forms(loop::LoopProgram& program, std::vector<Step>& steps, Forms forms);
 
 }  // namespace toroid::schedule

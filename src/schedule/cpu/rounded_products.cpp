@@ -1,11 +1,13 @@
 // Which products are rounded, and never fused with an addition: those that are used more than once.
 //
-// A fused multiply-add takes the product before it is rounded. Where the same product is used elsewhere too, as itself, the two differ by a residue:
+// A fused multiply-add takes the product before it is rounded. Where the same product is used elsewhere too, as itself, the two differ by a
+// residue:
 //
 //   y = a * b;  y - y              fma(a, b, -y) is what the rounding took away, not 0
 //   m = max over j of a * b;  a * b - m     likewise at the largest element
 //
-// So what a kernel uses twice, in one stage or in several, has one value. Nothing is lost: the product is computed for its other use anyway.
+// So what a kernel uses twice, in one stage or in several, has one value. Nothing is lost: the product is computed for its other use
+// anyway.
 #include <algorithm>
 #include <unordered_map>
 

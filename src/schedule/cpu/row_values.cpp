@@ -1,4 +1,5 @@
-// Where lanes run along the results, what follows from reductions alone is computed once for each result, not again in each step of a later stage:
+// Where lanes run along the results, what follows from reductions alone is computed once for each result, not again in each step of a later
+// stage:
 //
 //   stage 0: for r in rows    acc0 = sum x[r, j]                 stage 0: for r in rows    acc0 = sum x[r, j]
 //   stage 1: for r in rows    acc1 = sum x[r, j] - acc0 / n      stage 1: once             acc1 = max acc0 / n

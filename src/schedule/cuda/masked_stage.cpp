@@ -7,8 +7,8 @@
 namespace toroid::schedule {
 namespace {
 
-// Does a reduction go on as it was after such a value? A position does but where nothing is larger than it: then the first value that is there
-// counts, as PyTorch's pooling has it.
+// Does a reduction go on as it was after such a value? A position does but where nothing is larger than it: then the first value that is
+// there counts, as PyTorch's pooling has it.
 bool changes_nothing(ReduceOp op, const loop::ExprNode& value) {
   const auto* literal = std::get_if<loop::Literal>(&value.op);
   if (literal == nullptr) return false;

@@ -1,7 +1,7 @@
 // The kernels of orders on a GPU: which sorts, selections and searches they take, and how their work is divided.
 //
-// A row that fits a block's shared memory is sorted there, in one launch. Longer ones, and those whose length is not a number, are sorted by
-// a pass over memory for each digit of 8 bits (Adinets and Merrill, Onesweep, 2022). The first few elements of rows, or one of them, are
+// A row that fits a block's shared memory is sorted there, in one launch. Longer ones, and those whose length is not a number, are sorted
+// by a pass over memory for each digit of 8 bits (Adinets and Merrill, Onesweep, 2022). The first few elements of rows, or one of them, are
 // selected without a sort. All are stable, and give the same result in every call.
 #pragma once
 

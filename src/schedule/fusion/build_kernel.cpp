@@ -1,8 +1,8 @@
 // Turns a group of computations into the stages of one kernel.
 //
 // Maps vanish into the expressions that read them; reductions become accumulators. A statement runs in the first stage in which
-// all accumulators it needs are complete. Expressions that several stages need, if they are more than an element and a few operations, are kept
-// in a stash; forms.h says whether that is worth it.
+// all accumulators it needs are complete. Expressions that several stages need, if they are more than an element and a few operations, are
+// kept in a stash; forms.h says whether that is worth it.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>

@@ -1,13 +1,14 @@
-// What passes between the convolutions of an inverted bottleneck is several times larger than what goes in and comes out. A chain makes it some
-// rows at a time, which the next one reads while they are in the second-level cache (ToroidRuntime::chain). This needs convolutions whose
-// rows can be made by themselves and see few rows of the image: of single pixels, with one channel a group, or of an image with few channels.
+// What passes between the convolutions of an inverted bottleneck is several times larger than what goes in and comes out. A chain makes it
+// some rows at a time, which the next one reads while they are in the second-level cache (ToroidRuntime::chain). This needs convolutions
+// whose rows can be made by themselves and see few rows of the image: of single pixels, with one channel a group, or of an image with few
+// channels.
 //
 //   call expand                      chain expand, filter, project
 //   call filter             =>
 //   call project
 //
-// Whether bands pay for the sizes and threads of a call is left to the runtime, which else does one convolution after the other, or was measured
-// (driver/choose_kernels.h).
+// Whether bands pay for the sizes and threads of a call is left to the runtime, which else does one convolution after the other, or was
+// measured (driver/choose_kernels.h).
 #include "schedule/fusion/chains.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Element-wise work on a product, done block by block while the product is made.
 //
-// A kernel can be the epilogue of a product that it reads if it goes through the product's elements once, each at its own place: one axis is
-// the product's columns, the others together, in the order of its memory, are its rows.
+// A kernel can be the epilogue of a product that it reads if it goes through the product's elements once, each at its own place: one axis
+// is the product's columns, the others together, in the order of its memory, are its rows.
 #include <algorithm>
 
 #include "lower/layouts.h"

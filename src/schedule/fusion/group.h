@@ -64,7 +64,8 @@ Kernel build_kernel(loop::LoopProgram& program, const Group& group, const std::v
 // Picks the vector axis from the strides of all accesses, orders the axes and merges those that run together.
 void choose_loops(loop::LoopProgram& program, Kernel& kernel);
 
-// Has what is larger than the caches written around them. After choose_loops, and before what follows: such places are not fetched to be written.
+// Has what is larger than the caches written around them. After choose_loops, and before what follows: such places are not fetched to be
+// written.
 void use_streaming_stores(const loop::LoopProgram& program, Kernel& kernel);
 
 // Has the next row fetched while one is worked on, where a kernel goes over its rows several times. After choose_loops.
@@ -73,8 +74,8 @@ void fetch_rows(const loop::LoopProgram& program, Kernel& kernel);
 // Has large tensors fetched ahead of their use, where much is computed for each element. After choose_loops.
 void fetch_streams(const loop::LoopProgram& program, Kernel& kernel);
 
-// A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`, which `call` makes; none if it cannot be
-// one. The loops are then chosen.
+// A kernel whose loops are not chosen yet as the epilogue of the product that it reads in `product`, which `call` makes; none if it cannot
+// be one. The loops are then chosen.
 struct EpilogueAttempt {
   std::optional<Kernel> kernel;
   std::string_view reason = {};  // without a kernel: why

@@ -1,8 +1,8 @@
 // sum of 4 million elements         =>  64 sums of 65,536 elements in parallel, then a sum of 64
 // sums of a million rows of ten     =>  64 times ten sums of 15,625 rows in parallel, then ten sums of 64
 //
-// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible. The blocks' totals and their sum
-// are in double.
+// The number of blocks depends on the sizes alone, never on the number of threads, so results are reproducible. The blocks' totals and
+// their sum are in double.
 #include <algorithm>
 
 #include "schedule/axes.h"
@@ -29,8 +29,8 @@ double neutral(ReduceOp op) {
   }
 }
 
-// Do the reduced elements lie beside each other in no tensor that is read, but those of neighbouring results in some? Lanes then run along the results.
-// `but_repeated`: what all results read, a number of each row, is no such tensor.
+// Do the reduced elements lie beside each other in no tensor that is read, but those of neighbouring results in some? Lanes then run along
+// the results. `but_repeated`: what all results read, a number of each row, is no such tensor.
 bool is_of_columns(const loop::LoopProgram& program, const loop::Reduction& reduction, bool but_repeated) {
   bool along_results = false;
   for (loop::ExprId id : loop::reachable(program.exprs, {reduction.value})) {

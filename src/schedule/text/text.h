@@ -40,8 +40,8 @@
 //   stage            once or inner; turns, rows, blocks
 //   finish, or       kernels that run after it, and the same kernel in its other form
 //
-// `once` before a step: it runs once, over constants. Other steps: `scan`, `scatter`, `call` with its epilogue and, of a GPU's own kernel, its `tiles`, `bind`, `chain` and
-// `together`. Loads have one
+// `once` before a step: it runs once, over constants. Other steps: `scan`, `scatter`, `call` with its epilogue and, of a GPU's own kernel,
+// its `tiles`, `bind`, `chain` and `together`. Loads have one
 // index, the position in elements. How long a buffer lives follows from the steps.
 #pragma once
 

@@ -4,8 +4,8 @@
 //   if (!result.ok()) throw Error(ErrorKind::ToolFailed, describe_command(argv) + " " + result.outcome());
 //
 // The child leads its own process group. When it ends or its time is up, every process of the group is ended, and of those that it started
-// in sessions of their own each that kept its descriptor 3 open, so no orphan survives. It inherits its three streams and that one. Input comes from an anonymous memory file, so a
-// child that never reads it cannot block us.
+// in sessions of their own each that kept its descriptor 3 open, so no orphan survives. It inherits its three streams and that one. Input
+// comes from an anonymous memory file, so a child that never reads it cannot block us.
 #pragma once
 
 #include <chrono>

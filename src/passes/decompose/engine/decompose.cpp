@@ -236,7 +236,8 @@ class GraphDecomposer {
     }
   }
 
-  // vmap(body, mapped, others, randomness): all slices at once where that can be, else one after the other. The body is at core level already.
+  // vmap(body, mapped, others, randomness): all slices at once where that can be, else one after the other. The body is at core level
+  // already.
   std::vector<Tensor> map_slices(const HigherOrder& op, std::vector<Tensor> inputs, std::vector<TensorType> types) {
     const bool is_whole = op.arguments.size() >= 3;
     const auto* body = is_whole ? std::get_if<SubgraphRef>(&op.arguments[0]) : nullptr;

@@ -26,8 +26,8 @@ Tensor without_tangent(Tensor x, int64_t level);
 // Puts what they hold in the place of dual tensors. Their nodes are dead then.
 void remove_duals(Graph& graph);
 
-// The tangent of op(x…) = y, from those of the operands; an undefined one is 0, one at least is defined. All have one shape, and the dtype of
-// a float. Undefined where y moves in steps. Throws Error{Unsupported} for a function whose derivative is not known.
+// The tangent of op(x…) = y, from those of the operands; an undefined one is 0, one at least is defined. All have one shape, and the dtype
+// of a float. Undefined where y moves in steps. Throws Error{Unsupported} for a function whose derivative is not known.
 Tensor scalar_tangent(ScalarOp op, const std::vector<Tensor>& x, Tensor y, const std::vector<Tensor>& tangents);
 
 Tensor sum_of(Tensor a, Tensor b);  // of tangents, of which each may be undefined

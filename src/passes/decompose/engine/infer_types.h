@@ -16,7 +16,8 @@ namespace toroid {
 // `program` grow by what makes them positions within the tensors, as an exporter would have recorded it; nothing else changes.
 //
 // Throws Error{Unsupported} for operators without a decomposition, for complex and 8-bit float tensors, for results that are no
-// tensors, and for symbolic integers whose positions cannot be told to be within the tensors; Error{InvalidModel} for arguments that do not go together, in the words of the decomposition.
+// tensors, and for symbolic integers whose positions cannot be told to be within the tensors; Error{InvalidModel} for arguments that do not
+// go together, in the words of the decomposition.
 std::vector<std::optional<TensorType>> infer_result_types(Program& program, const Schema& schema, const std::vector<Argument>& arguments,
                                                           const std::vector<TensorType>& inputs);
 

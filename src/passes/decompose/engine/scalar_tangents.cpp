@@ -1,7 +1,7 @@
 // Derivatives of the scalar operators (tensor/scalar_op.def).
 //
-// At a kink the derivative is that of one side: of a maximum of x and a constant, 0 where they are equal, as PyTorch's of relu; of two equal
-// operands with tangents, their mean.
+// At a kink the derivative is that of one side: of a maximum of x and a constant, 0 where they are equal, as PyTorch's of relu; of two
+// equal operands with tangents, their mean.
 #include <cmath>
 #include <numbers>
 

@@ -13,8 +13,9 @@
 namespace toroid {
 
 // The results of `body`, a graph at core level, for each of `count` slices of `mapped` along their first dim, stacked along a new first
-// dim. The body's inputs are a slice of each of `mapped`, then `others`. Random numbers, if all slices draw the same. Nothing for a body that must run slice by slice: with
-// control flow, sizes that depend on data, random numbers, or a convolution whose weights are mapped. What was built until then is dead.
+// dim. The body's inputs are a slice of each of `mapped`, then `others`. Random numbers, if all slices draw the same. Nothing for a body
+// that must run slice by slice: with control flow, sizes that depend on data, random numbers, or a convolution whose weights are mapped.
+// What was built until then is dead.
 std::optional<std::vector<Tensor>> map_all_slices(Builder& b, const Graph& body, sym::Expr count, const std::vector<Tensor>& mapped,
                                                   const std::vector<Tensor>& others, bool draws_the_same);
 

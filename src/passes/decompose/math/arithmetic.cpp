@@ -32,8 +32,8 @@ std::vector<Tensor> rounding(Decomposer&, const Args& a) {
   return {is_floating(x.dtype()) ? apply(op, x) : x};
 }
 
-// As combine, but what is a number or has another dtype is rounded to `dtype` first. PyTorch's kernels of float16 and bfloat16 do that, but for
-// products, quotients and what is made of them, which take numbers as F32.
+// As combine, but what is a number or has another dtype is rounded to `dtype` first. PyTorch's kernels of float16 and bfloat16 do that, but
+// for products, quotients and what is made of them, which take numbers as F32.
 template <class F, class... Names>
 std::vector<Tensor> combine_rounded(Decomposer& d, const Args& a, DType dtype, F f, Names... names) {
   const DType wide = compute_dtype(dtype);

@@ -118,8 +118,8 @@ Tensor positions(Tensor x, int64_t dim) {
   return x.builder().iota(sizes, dim);
 }
 
-// Of what the program holds, perhaps a buffer that it updates, the other elements should stay where they are: that is a scatter. Other tensors are
-// made by a loop, of which the written elements become a part.
+// Of what the program holds, perhaps a buffer that it updates, the other elements should stay where they are: that is a scatter. Other
+// tensors are made by a loop, of which the written elements become a part.
 bool is_held(Tensor x) { return std::holds_alternative<Constant>(x.builder().graph().producer(x.id()).op); }
 
 Tensor scatter_slice(Tensor x, Tensor source, int64_t dim, sym::Expr start, sym::Expr step) {

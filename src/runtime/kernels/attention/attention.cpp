@@ -1,5 +1,5 @@
-// Attention in blocks: the scores of some queries with a block of keys, their softmax so far, and its product with the block's values. Source: Dao
-// et al., "FlashAttention", 2022. Computed in float32; rows of 16 bits are widened as a task needs them.
+// Attention in blocks: the scores of some queries with a block of keys, their softmax so far, and its product with the block's values.
+// Source: Dao et al., "FlashAttention", 2022. Computed in float32; rows of 16 bits are widened as a task needs them.
 #include "runtime/kernels/attention/attention.h"
 
 #include <algorithm>

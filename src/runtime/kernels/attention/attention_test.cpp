@@ -181,7 +181,8 @@ TEST_P(RuntimeAttention, GivesTheValuesOfAnOnlyKey) {
   }
 }
 
-// What is not a number in one part of the keys is so in the result, for the queries that see it; infinite scores make it too, as in PyTorch.
+// What is not a number in one part of the keys is so in the result, for the queries that see it; infinite scores make it too, as in
+// PyTorch.
 TEST_P(RuntimeAttention, KeepsWhatIsNotANumber) {
   constexpr int64_t kKeys = 1500, kWidth = 32;
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {

@@ -1,5 +1,5 @@
-// The products of decode_loops.h in AMX tiles (isa/amx.h), for bfloat16: a tile of 16 keys is loaded from where they lie; pairs of values are
-// interleaved.
+// The products of decode_loops.h in AMX tiles (isa/amx.h), for bfloat16: a tile of 16 keys is loaded from where they lie; pairs of values
+// are interleaved.
 #pragma once
 
 #include "runtime/kernels/attention/decode_loops.h"

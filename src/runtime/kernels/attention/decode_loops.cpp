@@ -1,5 +1,5 @@
-// Several keys' products are summed in vectors of their own, which are then added up together: a sum of each by itself would cost as much as
-// the products.
+// Several keys' products are summed in vectors of their own, which are then added up together: a sum of each by itself would cost as much
+// as the products.
 #include "runtime/kernels/attention/decode_loops.h"
 
 #include <algorithm>

@@ -23,7 +23,8 @@ struct KeyBlock {
   int64_t count;
 };
 
-// Queries' and results' rows are in the order of `pieces`, `floats()` apart. With 1, 2 or 4 queries, by the logarithm: null beyond most_queries.
+// Queries' and results' rows are in the order of `pieces`, `floats()` apart. With 1, 2 or 4 queries, by the logarithm: null beyond
+// most_queries.
 template <class Element>
 struct FewQueryLoops {
   // scores[r * scores_row + j] = query r times key j, up to the next multiple of kManyKeys.

@@ -1,5 +1,5 @@
-// Rows of keys and values in the pieces that inner loops read them in: a vector's worth of memory, which becomes one vector of floats or, of
-// bfloat16, two (its even and its odd elements: to halve words costs one instruction a vector, to widen them in order two).
+// Rows of keys and values in the pieces that inner loops read them in: a vector's worth of memory, which becomes one vector of floats or,
+// of bfloat16, two (its even and its odd elements: to halve words costs one instruction a vector, to widen them in order two).
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ TOROID_INLINE void keep_rounded([[maybe_unused]] Vector& x) {
 #endif
 }
 
-// x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by a polynomial for |r| <= ln 2 / 2 (Cephes' expf, S. Moshier), 2^n by adding to the exponent.
+// x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by a polynomial for |r| <= ln 2 / 2 (Cephes' expf, S. Moshier), 2^n by adding to the
+// exponent.
 template <class Vector, class Integers>
 TOROID_INLINE void exp_of_negative(Vector& x) {
   constexpr float kLog2E = 1.44269504088896341f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;

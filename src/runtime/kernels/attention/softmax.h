@@ -6,7 +6,8 @@
 
 namespace toroid {
 
-// Of the parts so far: softmax(x)[j] = exp(x[j] - most) / sum. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+// Of the parts so far: softmax(x)[j] = exp(x[j] - most) / sum. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax",
+// 2018.
 struct RunningSoftmax {
   float most = -HUGE_VALF;
   float sum = 0;

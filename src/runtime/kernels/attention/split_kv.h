@@ -1,7 +1,7 @@
 // Attention cut into tasks: some queries of a batch with some of its keys. Where there are fewer batches and blocks of queries than make
 // work for many threads, keys are cut too; each part then has its own largest score, sum of exponentials and weighted values, which are put
-// together at the end. Source: Dao et al., "Flash-Decoding for long-context inference", 2023. How keys are cut depends on the sizes alone, so
-// results do not depend on the number of threads.
+// together at the end. Source: Dao et al., "Flash-Decoding for long-context inference", 2023. How keys are cut depends on the sizes alone,
+// so results do not depend on the number of threads.
 #pragma once
 
 #include <atomic>

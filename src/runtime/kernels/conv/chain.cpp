@@ -142,8 +142,9 @@ class ChainPlanner {
     return result;
   }
 
-  // As many as leave what is kept in a part of the cache, which weights and the first stage's image pass through too; less where a thread has
-  // several bands then, so that it is not waited for if it is late, but not so few that weights are read again for each handful of positions.
+  // As many as leave what is kept in a part of the cache, which weights and the first stage's image pass through too; less where a thread
+  // has several bands then, so that it is not waited for if it is late, but not so few that weights are read again for each handful of
+  // positions.
   int64_t band_rows(int64_t part_rows) const {
     constexpr int64_t kBandsPerPart = 4, kLeastPositions = 112;
     const int64_t floats = l2_cache_bytes() / 4 / int64_t{sizeof(float)};

@@ -145,7 +145,8 @@ class Chain {
     return out;
   }
 
-  // Calls of a program with the same constants, whose images lie elsewhere each time and have other numbers. Are they all what `expected` gives?
+  // Calls of a program with the same constants, whose images lie elsewhere each time and have other numbers. Are they all what `expected`
+  // gives?
   bool is_right_again(int threads, std::unique_ptr<const KernelPlan> (*make_plan)(const KernelCall&)) {
     RuntimePool pool(threads);
     PreparedConstants prepared;

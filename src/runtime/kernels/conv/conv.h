@@ -71,8 +71,8 @@ struct ImageRing {
   const float* at(int64_t y) const { return data + y % kept * row; }
 };
 
-// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call says. It
-// is good for all calls that have the same operands but for where data lie that are no constants.
+// A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call
+// says. It is good for all calls that have the same operands but for where data lie that are no constants.
 class RowConvolution : public KernelPlan {
  public:
   // Rows of one output image. A position's row in `out` is the one that it has among those of all images. Takes one thread.
@@ -99,7 +99,8 @@ std::unique_ptr<const KernelPlan> plan_without_sums(const ConvolutionShape& shap
 // Whether image rows are multiplied in parts (bf16x3/gemm.h), by an estimate.
 bool convolves_as_bf16x3(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
 
-// Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's channels must lie next to each other too.)
+// Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's
+// channels must lie next to each other too.)
 bool takes_channel_vectors(int64_t groups, int64_t in_channels, int64_t out_channels);
 inline bool takes_channel_vectors(const ConvolutionShape& s) {
   return !s.transposed && takes_channel_vectors(s.groups, s.in_channels, s.out_channels);

@@ -1,7 +1,7 @@
-// A vector of channels at a time. Each column of the image that the positions see is loaded once for a filter row, and added to the sums of all
-// positions that it belongs to; filter columns and sums stay in registers. In groups, that is done for each of the image's channels in turn, which is
-// spread over the lanes of its group. The filters of networks have kernels of their own for that; others share one that loads more often, and so do
-// machines without AVX2.
+// A vector of channels at a time. Each column of the image that the positions see is loaded once for a filter row, and added to the sums of
+// all positions that it belongs to; filter columns and sums stay in registers. In groups, that is done for each of the image's channels in
+// turn, which is spread over the lanes of its group. The filters of networks have kernels of their own for that; others share one that
+// loads more often, and so do machines without AVX2.
 #include "runtime/kernels/conv/depthwise_microkernel.h"
 
 #include <cstring>

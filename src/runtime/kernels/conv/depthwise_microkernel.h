@@ -1,5 +1,5 @@
-// The innermost loops of convolutions in which each channel has its own filter, or which mixes few channels, for images with their channels next
-// to each other.
+// The innermost loops of convolutions in which each channel has its own filter, or which mixes few channels, for images with their channels
+// next to each other.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct DepthwiseStrip {
   const ToroidPostOps* finish = nullptr;  // done with the sums before they are stored, of these channels, without residuals
 };
 
-// Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of them begins
-// early where they do not fill it.
+// Calls f(vector, first channel) for vectors of `lanes` channels: of all, or of each so many, `together`, at least `lanes`. The last of
+// them begins early where they do not fill it.
 template <class F>
 inline __attribute__((always_inline)) void for_each_vector(int64_t channels, int64_t together, int64_t lanes, F f) {
   int64_t vector = 0;

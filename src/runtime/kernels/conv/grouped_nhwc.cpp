@@ -1,10 +1,10 @@
-// Convolutions in which each channel has its own filter, or groups of channels mix, for an image with its channels next to each other: vectors of
-// channels.
+// Convolutions in which each channel has its own filter, or groups of channels mix, for an image with its channels next to each other:
+// vectors of channels.
 //
-// With one channel a group no padding is copied: positions near the edges leave out the filter elements that lie outside. In other groups an element
-// meets so many multiplications that rows are copied first, padded, and each position sees a whole filter; so are rows of 16 bits, widened. Each
-// once for all rows of the result that a thread makes one after the other. Filters that are wide, dilated or far apart are taken an element at a
-// time, as filters of one column with more rows.
+// With one channel a group no padding is copied: positions near the edges leave out the filter elements that lie outside. In other groups
+// an element meets so many multiplications that rows are copied first, padded, and each position sees a whole filter; so are rows of 16
+// bits, widened. Each once for all rows of the result that a thread makes one after the other. Filters that are wide, dilated or far apart
+// are taken an element at a time, as filters of one column with more rows.
 #include <algorithm>
 #include <optional>
 #include <vector>

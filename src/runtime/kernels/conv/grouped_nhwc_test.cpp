@@ -1,5 +1,5 @@
-// Depthwise and grouped convolutions of images of all small widths: strips of each number of positions, at no edge, one or both, with all filter
-// rows or some.
+// Depthwise and grouped convolutions of images of all small widths: strips of each number of positions, at no edge, one or both, with all
+// filter rows or some.
 #include <gtest/gtest.h>
 
 #include "runtime/kernels/isa/on_machines_for_test.h"

@@ -1,8 +1,8 @@
 // Convolutions whose results have their channels next to each other: products of image rows, where they lie, with packed weights.
 //
-// The row of the left matrix that belongs to an output position is a list of runs in the image: with channels next to each other, one run of
-// channels per filter element; with channels in planes (an image of three colours), one run of filter columns per channel and filter row. Where
-// the image has to be padded, a band of its rows is copied first, with zeros around.
+// The row of the left matrix that belongs to an output position is a list of runs in the image: with channels next to each other, one run
+// of channels per filter element; with channels in planes (an image of three colours), one run of filter columns per channel and filter
+// row. Where the image has to be padded, a band of its rows is copied first, with zeros around.
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -15,10 +15,10 @@ struct BandPositions {
   int64_t columns, row;
 };
 
-// How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places of 32
-// channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter element, and
-// positions between a row's last and the next row's first are computed too. With few channels the elements that a position sees are copied for
-// each position, without gaps.
+// How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places
+// of 32 channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter
+// element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a position
+// sees are copied for each position, without gaps.
 class ImageTiles {
  public:
   ImageTiles(const ConvolutionShape& s, const ImageStrides& strides);

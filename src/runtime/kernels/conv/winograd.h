@@ -7,8 +7,8 @@
 
 namespace toroid {
 
-// The time of Winograd's method in tiles of so many outputs a side, 4 or 2, as a share of the time of the direct method, by an estimate of the work
-// alone. A tenth is asked for the error. The shape must be one that the method takes.
+// The time of Winograd's method in tiles of so many outputs a side, 4 or 2, as a share of the time of the direct method, by an estimate of
+// the work alone. A tenth is asked for the error. The shape must be one that the method takes.
 struct WinogradEstimate {
   bool keeps_weights;  // the filters are constants
   bool in_parts;       // so does the direct method multiply (convolves_as_bf16x3)

@@ -1,5 +1,5 @@
-// Vectors of sums on their way to memory: what is done with them (ToroidPostOps), and the last vector of a row, of which only the first lanes are
-// there.
+// Vectors of sums on their way to memory: what is done with them (ToroidPostOps), and the last vector of a row, of which only the first
+// lanes are there.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct AllLanes {
   TOROID_INLINE void store(const Vector& x, Element* to) const { std::memcpy(to, &x, sizeof x); }
 };
 
-// The first lanes, fewer than all; memory behind them is neither read nor written. Masked instructions by name, since compilers give their functions
-// only to code of the instruction set. Elements of 4 or 8 bytes.
+// The first lanes, fewer than all; memory behind them is neither read nor written. Masked instructions by name, since compilers give their
+// functions only to code of the instruction set. Elements of 4 or 8 bytes.
 template <class Vector>
 class FirstLanes {
  public:

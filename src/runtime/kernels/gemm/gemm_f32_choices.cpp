@@ -1,7 +1,7 @@
 // Matrix products in float32: an algorithm is a row, for calls of "matmul" and for products inside other kernels.
 //
-// Constants of estimates are nanoseconds of one thread, or shares of the machine's peak, measured on an EPYC (Zen 4, AVX-512), and for tiles
-// and AVX2 on a Xeon (Sapphire Rapids), and rounded.
+// Constants of estimates are nanoseconds of one thread, or shares of the machine's peak, measured on an EPYC (Zen 4, AVX-512), and for
+// tiles and AVX2 on a Xeon (Sapphire Rapids), and rounded.
 #include <cmath>
 
 #include "base/format.h"

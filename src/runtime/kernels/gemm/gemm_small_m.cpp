@@ -256,8 +256,8 @@ void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, con
 void few_rows_by_rows(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
   // The longest pieces of b's rows with which the sums stay in the first-level cache and all threads have some. Two each where b is read
-  // again, or may still be in the second-level caches: a piece's columns are more often there then, and threads wait for the third level more
-  // than one alone does. What is read once from further away comes quicker in long pieces.
+  // again, or may still be in the second-level caches: a piece's columns are more often there then, and threads wait for the third level
+  // more than one alone does. What is read once from further away comes quicker in long pieces.
   constexpr int64_t kLine = 64;
   const bool is_near = m > kFewRows || k * n * int64_t{sizeof(float)} <= pool.threads() * l2_cache_bytes();
   const int64_t pieces = pool.threads() == 1 ? 1 : (is_near ? 2 : 1) * pool.threads();

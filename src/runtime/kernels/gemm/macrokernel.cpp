@@ -32,8 +32,8 @@ struct Strips {
   int64_t count, shorter, longer_ones;
 };
 
-// Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the panel's
-// next part or `after` it, is fetched meanwhile, each strip its share.
+// Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the
+// panel's next part or `after` it, is fetched meanwhile, each strip its share.
 template <class Element>
 void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {

@@ -47,8 +47,8 @@ struct StripOutputOf {
   const float* residual = nullptr;
 };
 
-// out[i, j] = (add ? out[i, j] : 0) + sum over the elements p of the runs, of which there is one at least, of rows[i][p] * b[p * width + j],
-// for the columns of a panel that is `width` wide with those that pad it. b goes on from run to run.
+// out[i, j] = (add ? out[i, j] : 0) + sum over the elements p of the runs, of which there is one at least, of rows[i][p] * b[p * width +
+// j], for the columns of a panel that is `width` wide with those that pad it. b goes on from run to run.
 template <class Element>
 using MultiplyStripOf = void (*)(std::span<const Run> runs, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
                                  AheadOf<Element> ahead);

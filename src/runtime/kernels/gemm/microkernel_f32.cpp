@@ -46,8 +46,8 @@ TOROID_AVX512 __attribute__((noinline)) void store_pairs(const Vector16* pairs, 
   Avx512::store_from_memory(sums, rows, vectors, out);
 }
 
-// Sums of pairs of elements, those of the first ones in the even lanes: one load spreads a pair over a vector. So columns that fill half a vector take half
-// the multiplications of a whole one, and two halves half the loads.
+// Sums of pairs of elements, those of the first ones in the even lanes: one load spreads a pair over a vector. So columns that fill half a
+// vector take half the multiplications of a whole one, and two halves half the loads.
 template <int kRowsOfTile, int kHalves>
 struct PairTile {
   static constexpr int kRows = kRowsOfTile, kVectors = kHalves;

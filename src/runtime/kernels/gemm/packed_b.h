@@ -18,8 +18,8 @@ using PackPanel = PackPanelOf<float>;
 
 inline thread_local Scratch scratch_for_panel_part;
 
-// Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i]. All
-// panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
+// Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i].
+// All panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
 // matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers
 // side by side (GemmMicrokernels::multiply_pairs).
 //
@@ -83,7 +83,8 @@ using Matrix = MatrixOf<float>;
 
 // Writes the panels [first, last) of a packed matrix of this depth and so many columns; `out` is where the first of them goes.
 void pack_panels(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out, bool in_pairs = false);
-// The same of elements that are converted: to float from int8_t, to double from double, to uint32_t from it and narrower integers, to uint64_t from uint64_t.
+// The same of elements that are converted: to float from int8_t, to double from double, to uint32_t from it and narrower integers, to
+// uint64_t from uint64_t.
 template <class Element, class Stored>
 void pack_panels(const MatrixOf<Stored>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, Element* out);
 // Writes rows of 16 columns, of which b has so many and the others are 0, whatever the width of the machine's panels.

@@ -42,9 +42,9 @@ struct Cut {
   int64_t block(int64_t task) const { return by_rows ? task / groups : task % blocks; }
   int64_t group(int64_t task) const { return by_rows ? task % groups : task / blocks; }
 };
-// The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread. A thread with
-// some of the rows finds them in its cache, and what is done with the result later finds that there; one with some of the panels reads only
-// these. Looking at all cuts takes about as long as a small product: it is part of a plan.
+// The cut that is done first, by an estimate: tasks of equal size, each of which reads its panels anew, in rounds of one a thread. A thread
+// with some of the rows finds them in its cache, and what is done with the result later finds that there; one with some of the panels reads
+// only these. Looking at all cuts takes about as long as a small product: it is part of a plan.
 Cut partition_of(int64_t threads, const ProductSize& size);
 
 // Blocks of rows that stay in half of the second-level cache.
@@ -69,8 +69,8 @@ void for_each_part(RuntimePool& pool, int64_t rows, int64_t panels, const Cut& c
   });
 }
 
-// Calls body(i) for each of `count` products of so many multiplications each, which use the pool: small ones side by side, or, when they are
-// few or large, one after the other on all threads.
+// Calls body(i) for each of `count` products of so many multiplications each, which use the pool: small ones side by side, or, when they
+// are few or large, one after the other on all threads.
 template <class Body>
 void for_each_product(RuntimePool& pool, int64_t count, int64_t multiplications, const Body& body) {
   constexpr int64_t kLarge = int64_t{1} << 24;

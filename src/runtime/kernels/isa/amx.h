@@ -1,5 +1,5 @@
-// Products of tiles of 16 x 16 sums, for machines with AMX: a register holds 16 rows of 64 bytes, and one instruction adds the product of two
-// of them to a third.
+// Products of tiles of 16 x 16 sums, for machines with AMX: a register holds 16 rows of 64 bytes, and one instruction adds the product of
+// two of them to a third.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct TileStrip {
 // Takes TileRegisters in scope.
 void multiply_tiles(AmxType numbers, const TileStrip& strip);
 
-// Numbers of F32 as sums of three of BF16, their high, middle and low parts: three tiles in place of each, and six products of them, all but those
-// below F32's own rounding (runtime/kernels/gemm/bf16x3/split.h).
+// Numbers of F32 as sums of three of BF16, their high, middle and low parts: three tiles in place of each, and six products of them, all
+// but those below F32's own rounding (runtime/kernels/gemm/bf16x3/split.h).
 constexpr int64_t kPartsOfFloat = 3;
 constexpr int64_t kPartsBytes = kPartsOfFloat * kTileBytes;
 constexpr int64_t kPartsRowBytes = kPartsOfFloat * kTileRowBytes;

@@ -1,5 +1,5 @@
-// For tests of kernels: a suite that runs once for each machine that this one can be taken for (machines_to_test), so that the kernels for all instruction
-// sets are tested on the machine that has the most, and those for AMX on any.
+// For tests of kernels: a suite that runs once for each machine that this one can be taken for (machines_to_test), so that the kernels for
+// all instruction sets are tested on the machine that has the most, and those for AMX on any.
 //
 //   TOROID_ON_MACHINES(Gemm);
 //   TEST_P(Gemm, AllSmallShapes) { … }

@@ -32,8 +32,8 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
 constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
 
-// What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that wait for memory
-// the one that computes less is the cheaper one.
+// What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that
+// wait for memory the one that computes less is the cheaper one.
 inline double overlapped_s(double computing_s, double moving_s) {
   return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s);
 }
@@ -61,7 +61,8 @@ std::optional<std::string> malformed_product(DType dtype, const Problem& problem
 // The same of a convolution.
 std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem);
 
-// Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not malformed.
+// Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not
+// malformed.
 std::optional<std::string> not_by_rows(const Problem& convolution);
 
 // Of a matrix product, as product_sizes.

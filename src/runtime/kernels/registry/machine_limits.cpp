@@ -76,7 +76,8 @@ double flops_in_vectors(RuntimePool& pool) {
   return 2.0 * static_cast<double>(kRepetitions * kDepth * rows * width) * pieces;
 }
 
-// Each thread goes over so many bytes of its own, again and again: copies one half to the other, or looks for a byte that is not there, which reads at full width.
+// Each thread goes over so many bytes of its own, again and again: copies one half to the other, or looks for a byte that is not there,
+// which reads at full width.
 double bytes_per_s_within(RuntimePool& pool, int64_t bytes) {
   constexpr int64_t kMoved = int64_t{1} << 26;
   const int64_t half = std::max<int64_t>(bytes / 2, 64), rounds = std::max<int64_t>(kMoved / (2 * half), 1);

@@ -6,7 +6,8 @@
 
 namespace toroid {
 
-// Memory of one kind: how much of it all threads have together, and how fast they move what it holds, copied or only read, whichever is faster.
+// Memory of one kind: how much of it all threads have together, and how fast they move what it holds, copied or only read, whichever is
+// faster.
 struct MemoryLimit {
   int64_t bytes;  // 0: there is none, or nobody knows
   double bytes_per_s;

@@ -75,8 +75,8 @@ inline bool is_one_column_of_rows(const ToroidOperand& operand) {
   return true;
 }
 
-// The sizes of a matrix product's operands: so many products of m rows, n columns and a depth of k. A batch with one matrix on the right, and
-// whose rows on the left lie one below the other, is one product.
+// The sizes of a matrix product's operands: so many products of m rows, n columns and a depth of k. A batch with one matrix on the right,
+// and whose rows on the left lie one below the other, is one product.
 struct ProductSizes {
   int64_t batches, m, n, k;
   double flops() const {

@@ -1,5 +1,5 @@
-// A library call worked out: which algorithm computes it, how it is cut into tasks, where its packed weights are. Made when a program makes the call for
-// the first time with these sizes; later calls run it with their pointers and work out nothing.
+// A library call worked out: which algorithm computes it, how it is cut into tasks, where its packed weights are. Made when a program makes
+// the call for the first time with these sizes; later calls run it with their pointers and work out nothing.
 #pragma once
 
 #include <cstdint>
@@ -40,15 +40,16 @@ std::unique_ptr<const KernelPlan> plan_running(const KernelCall&) {
   return plan_that_runs(kRun);
 }
 
-// The plan of a call: "matmul" by the implementation of the lowest estimate, "matmul#packed" by the named one (registry.h), "chain", "sort",
-// "library.NAME". A call whose results have no elements has a plan that does nothing. Throws Error where there is no such kernel or implementation.
+// The plan of a call: "matmul" by the implementation of the lowest estimate, "matmul#packed" by the named one (registry.h), "chain",
+// "sort", "library.NAME". A call whose results have no elements has a plan that does nothing. Throws Error where there is no such kernel or
+// implementation.
 std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, const KernelCall& call);
 
 // The plans of a program's library calls, each made in the first call with its sizes. One call of the program at a time.
 class CallSites {
  public:
-  // `site`: the number of the call in the program, from 0 on. `has_fixed_sizes`: all its sizes, strides, integers and numbers are the same in every
-  // call. The pool, and constants' data, are the same as before.
+  // `site`: the number of the call in the program, from 0 on. `has_fixed_sizes`: all its sizes, strides, integers and numbers are the same
+  // in every call. The pool, and constants' data, are the same as before.
   void run(int32_t site, bool has_fixed_sizes, std::string_view name, const KernelCall& call);
 
   static constexpr size_t kMostPlans = 64;  // of one site; those of sizes that came long ago are forgotten

@@ -9,8 +9,8 @@
 //
 // The text names cached results of tuning, locks and requests to tuning workers, so it says everything: sizes in brackets,
 // strides in elements after a '/' unless the operand is contiguous, after '@' the alignment of the first element in bytes unless
-// it is kAlignment. Of a constant kernels may keep other forms (prepared_constants.h), so it is another problem. Several calls that are one step
-// stand in braces, each as it would be by itself.
+// it is kAlignment. Of a constant kernels may keep other forms (prepared_constants.h), so it is another problem. Several calls that are one
+// step stand in braces, each as it would be by itself.
 #pragma once
 
 #include <cstdint>

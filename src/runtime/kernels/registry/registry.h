@@ -58,13 +58,13 @@ struct KernelFamily {
   // How many products or terms are summed into one element of the result: rounding errors grow with it.
   int64_t (*depth)(const Problem& problem);
   std::span<const Implementation> implementations;
-  // The dim of the result that an epilogue sees as columns (ToroidEpilogue), a negative one counted from the end; the others are the rows, in the
-  // order of its memory. None: the kernel gives its result to no epilogue.
+  // The dim of the result that an epilogue sees as columns (ToroidEpilogue), a negative one counted from the end; the others are the rows,
+  // in the order of its memory. None: the kernel gives its result to no epilogue.
   std::optional<int> columns_dim = std::nullopt;
 };
 
-// An implementation beside a concrete problem. Where the problem has an epilogue, each is there twice: as it gives its result to the epilogue,
-// block by block, and, behind all of these, as the whole product first and the epilogue afterwards (unfused_epilogue.h).
+// An implementation beside a concrete problem. Where the problem has an epilogue, each is there twice: as it gives its result to the
+// epilogue, block by block, and, behind all of these, as the whole product first and the epilogue afterwards (unfused_epilogue.h).
 struct Choice {
   std::string name;
   std::string description;

@@ -19,8 +19,8 @@ namespace {
 
 constexpr MachineModel kMachine = {.threads = 2, .flops_per_s = 2e11, .bytes_per_s = 2e10, .cache_bytes = 3e7};
 
-// "packed 1.2e-06, few-rows-by-rows: the right side's rows are not contiguous": names, and gates where they are closed. Without oneDNN, which a
-// machine may lack: tune/onednn_test.cpp.
+// "packed 1.2e-06, few-rows-by-rows: the right side's rows are not contiguous": names, and gates where they are closed. Without oneDNN,
+// which a machine may lack: tune/onednn_test.cpp.
 std::string gates(std::string_view problem) {
   std::string text;
   for (const Choice& choice : runtime_choices().list_choices(parse_problem(problem), kMachine)) {

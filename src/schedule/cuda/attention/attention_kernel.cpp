@@ -12,8 +12,8 @@ constexpr int64_t kMostWidth = 256;
 constexpr int kBoxColumns = 64, kHopperKeys = 128;
 constexpr int64_t kMostSplitRows = 16;
 constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
-// So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to go on
-// from one to the next.
+// So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to
+// go on from one to the next.
 constexpr int64_t kFewQueries = 256, kManyHeads = 4 * kMultiprocessors;
 
 constexpr int64_t kFewKeys = 256;  // whose scores with 64 queries fit a group's registers

@@ -1,8 +1,8 @@
 // The kernels of attention on a GPU: which calls they take, and how their work is divided.
 //
-// One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention.inc). One is for Hopper's (hopper_attention.inc): it
-// reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for few queries
-// (split_attention.inc): blocks share the keys, of rows as Hopper's has them.
+// One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention.inc). One is for Hopper's
+// (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for
+// few queries (split_attention.inc): blocks share the keys, of rows as Hopper's has them.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ struct AttentionKernel {
 // (passes/attention/expand_attention.h).
 bool has_attention_kernel(const Graph& graph, const Node& node);
 
-// Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the program
-// itself allocates is.
+// Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the
+// program itself allocates is.
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned);
 
 // The choice "flash-split": of heads that share keys, all queries.

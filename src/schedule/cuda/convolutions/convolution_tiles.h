@@ -1,8 +1,8 @@
 // Convolutions that a kernel of the program's own makes in tiles on a GPU: which ones, and in what tiles.
 //
-// Such a kernel is a product of what lies around each pixel and the filters (implicit GEMM; codegen/cuda/prelude/convolution.inc), of 16-bit
-// floats on tensor cores. It reads both 16 bytes at a time, so channels lie next to each other in packs, as lower/packed_convolution.h brings
-// them.
+// Such a kernel is a product of what lies around each pixel and the filters (implicit GEMM; codegen/cuda/prelude/convolution.inc), of
+// 16-bit floats on tensor cores. It reads both 16 bytes at a time, so channels lie next to each other in packs, as
+// lower/packed_convolution.h brings them.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // Kernels that start while the one before them ends: programmatic dependent launch, from Hopper on.
 //
-// Between two kernels that follow each other a GPU is idle for a microsecond and more. A kernel that lets the next one start says so once all its
-// blocks are there; the next one's blocks come where there is room, and wait, in all threads, until the one before has ended. Small kernels
-// leave room, and others at their ends. Products of few rows have their weights on the way while they wait.
+// Between two kernels that follow each other a GPU is idle for a microsecond and more. A kernel that lets the next one start says so once
+// all its blocks are there; the next one's blocks come where there is room, and wait, in all threads, until the one before has ended. Small
+// kernels leave room, and others at their ends. Products of few rows have their weights on the way while they wait.
 //
 //   A   lets the next start                     |-----A-----|
 //   B   starts early, loads ahead, waits            |w-B-|----B-----|

@@ -1,4 +1,5 @@
-// Panels of a product in parts that stay in the second-level cache while rows pass by, in strips of two tiles; while one is multiplied, vectors split the next.
+// Panels of a product in parts that stay in the second-level cache while rows pass by, in strips of two tiles; while one is multiplied,
+// vectors split the next.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +17,13 @@ class PassingStrips {
   // Panels that stay near with so many steps; rows and results pass through the rest of the cache.
   static int64_t most_panels(int64_t steps);
 
-  // The product of `rows`, each with `elements`, and `columns` of the whole, which begin with a panel; its depth comes in so many parts. `first_row`: of the
-  // result. All but numbers are to stay. One at a time in a thread.
+  // The product of `rows`, each with `elements`, and `columns` of the whole, which begin with a panel; its depth comes in so many parts.
+  // `first_row`: of the result. All but numbers are to stay. One at a time in a thread.
   PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
                 const ProductOutput& out);
 
-  // With the steps of the i-th part of the depth, in turn: as many as part_of has. `right` has just these, and our columns are its panels from `first_panel` on,
-  // which the first strip fetches, a pair of tiles ahead, if they are not near yet.
+  // With the steps of the i-th part of the depth, in turn: as many as part_of has. `right` has just these, and our columns are its panels
+  // from `first_panel` on, which the first strip fetches, a pair of tiles ahead, if they are not near yet.
   void multiply(int64_t depth, const PackedBf16x3& right, int64_t first_panel, bool fetches = false);
   Range steps_of_part(int64_t depth) const { return part_of(elements_.steps(), depth, depths_); }
   // At the end: multiplies what cannot be in parts. make(panel): a panel of these columns as it is.

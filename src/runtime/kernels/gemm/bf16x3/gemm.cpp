@@ -1,5 +1,5 @@
-// A block of rows is split into parts when it is needed, and stays in the second-level cache while the panels of columns pass by; few panels
-// stay instead, and rows pass by (b_stationary_macrokernel.h).
+// A block of rows is split into parts when it is needed, and stays in the second-level cache while the panels of columns pass by; few
+// panels stay instead, and rows pass by (b_stationary_macrokernel.h).
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 
 #include <cmath>
@@ -37,8 +37,9 @@ int64_t row_tiles_of(int64_t steps, int64_t bytes) {
   return std::clamp(bytes / (steps * kPartsBytes) / 2 * 2, kLeastTiles, kMostTiles);
 }
 
-// The shape for which the fewest bytes come and go beyond the second-level cache: each block reads the columns, and for each further part of the depth sums are
-// fetched, read and written back, which takes longer than reading ahead. Rows take a quarter of the cache: columns pass through it, and results.
+// The shape for which the fewest bytes come and go beyond the second-level cache: each block reads the columns, and for each further part
+// of the depth sums are fetched, read and written back, which takes longer than reading ahead. Rows take a quarter of the cache: columns
+// pass through it, and results.
 BlockShape block_shape(int64_t rows, int64_t depth, int64_t columns) {
   constexpr int64_t kLeastPartSteps = 16, kBytesOfSum = 2 * 3 * int64_t{sizeof(float)};
   const int64_t steps = std::max<int64_t>(1, steps_of(depth));
@@ -80,7 +81,8 @@ struct SharedRows {
 // Some rows of the left side, of which some steps are in parts at a time.
 class Block {
  public:
-  // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones. `after`: the panel that is multiplied next.
+  // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones. `after`: the panel that is
+  // multiplied next.
   Block(const PackedBf16x3& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
         int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared)
       : b_(b),
@@ -240,7 +242,8 @@ void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements,
   strips.finish([&](int64_t panel) { return plain_panel(b, panels.first + panel); });
 }
 
-// These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a time.
+// These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a
+// time.
 void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
                int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
@@ -298,8 +301,8 @@ void pass_evenly(RuntimePool& pool, int64_t m, const Matrix& a, const PackedBf16
   });
 }
 
-// Where threads have so many rows that each reads all panels, or a block each of which some would have a tile more; not with so many tiles left over that splitting
-// them for all threads costs as much.
+// Where threads have so many rows that each reads all panels, or a block each of which some would have a tile more; not with so many tiles
+// left over that splitting them for all threads costs as much.
 bool pays_evenly(int64_t threads, int64_t m, const Matrix& a, int64_t panels, const Cut& cut) {
   constexpr int64_t kManyTiles = 8;
   const int64_t own = tiles_of(m) / threads, left_over = tiles_of(m) % threads;

@@ -71,9 +71,9 @@ TOROID_AVX512 void split(RowsToSplit& rows) {
 
 #endif
 
-// A sum in a tile's register is rounded with each of the six products of parts, small ones too: it errs more than one that as many float32s are added to.
-// So less of the depth meets in a register than in vectors (kDepth in macrokernel.cpp): 512 to 1023 elements. The end of a block takes up to 130 cycles, for
-// four tiles and 64 vectors to store, beside 384 of each step: 2 % of 16.
+// A sum in a tile's register is rounded with each of the six products of parts, small ones too: it errs more than one that as many float32s
+// are added to. So less of the depth meets in a register than in vectors (kDepth in macrokernel.cpp): 512 to 1023 elements. The end of a
+// block takes up to 130 cycles, for four tiles and 64 vectors to store, beside 384 of each step: 2 % of 16.
 int64_t blocks_of_depth(int64_t steps) {
   constexpr int64_t kLeastSteps = 16;
   return std::max<int64_t>(1, steps / kLeastSteps);

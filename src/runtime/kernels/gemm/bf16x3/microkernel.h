@@ -15,7 +15,8 @@ namespace toroid {
 class RowsToSplit {
  public:
   RowsToSplit() = default;  // none
-  // Some steps of each row. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows the next. `elements` and `rows` are to stay.
+  // Some steps of each row. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows the next. `elements`
+  // and `rows` are to stay.
   RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out);
 
   // Steps of rows that are not split yet.

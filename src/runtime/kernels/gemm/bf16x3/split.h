@@ -53,7 +53,8 @@ bool has_amx_bf16x3();
 // cannot be in parts, and what is in `out` is of no use.
 bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
                 std::byte* out);
-// The right side: tiles of up to 16 columns, as [step][part][word][column]. Of a step's elements a word has the i-th and the (i + 16)-th, on both sides.
+// The right side: tiles of up to 16 columns, as [step][part][word][column]. Of a step's elements a word has the i-th and the (i + 16)-th,
+// on both sides.
 class ColumnsInParts {
  public:
   // A step of up to kStepElements rows, which are `row` elements apart; missing rows and columns are 0, and not read.

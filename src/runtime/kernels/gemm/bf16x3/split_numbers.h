@@ -1,5 +1,5 @@
-// How F32 numbers become parts (split.h), number by number: what the loops over vectors (split_vectors.h) do is this. For machines without AVX-512,
-// whose tiles are emulated.
+// How F32 numbers become parts (split.h), number by number: what the loops over vectors (split_vectors.h) do is this. For machines without
+// AVX-512, whose tiles are emulated.
 #pragma once
 
 #include <algorithm>

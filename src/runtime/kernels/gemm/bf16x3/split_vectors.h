@@ -102,7 +102,8 @@ TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const R
   }
 }
 
-// A step of a row, as split_rows has it; `together`: elements.together(), which stays in a register so. `ahead`: a row whose elements are fetched meanwhile.
+// A step of a row, as split_rows has it; `together`: elements.together(), which stays in a register so. `ahead`: a row whose elements are
+// fetched meanwhile.
 TOROID_AVX512 TOROID_INLINE void split_piece(const StepElements& elements, const Run* together, int64_t step, const float* row,
                                              const float* ahead, Splitter& splitter, std::byte* to) {
   const Run run = together[step];

@@ -26,8 +26,8 @@ struct TileBlock {
   float* sums;
 };
 
-// pack(first_row, rows, out) packs a tile of rows, `left_tile_bytes` of them, or fewer; multiply(block) makes sums. Both run on all threads, multiply
-// with TileRegisters in scope.
+// pack(first_row, rows, out) packs a tile of rows, `left_tile_bytes` of them, or fewer; multiply(block) makes sums. Both run on all
+// threads, multiply with TileRegisters in scope.
 template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ProductOutput& out) {

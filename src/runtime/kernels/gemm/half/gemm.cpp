@@ -1,5 +1,5 @@
-// Matrix products of bfloat16 and float16. They are summed in float32: of bfloat16 in tiles or in pairs where the machine can, else of widened
-// rows and panels.
+// Matrix products of bfloat16 and float16. They are summed in float32: of bfloat16 in tiles or in pairs where the machine can, else of
+// widened rows and panels.
 #include "runtime/kernels/gemm/half/gemm.h"
 
 #include <algorithm>

@@ -13,15 +13,15 @@ struct TileMatrix {
   int64_t row, column;
 };
 
-// Bytes of a packed right side: its tiles of 16 columns one after the other, each with all its depth, what is missing 0. A left side is packed
-// in the same way, its rows taking the columns' place.
+// Bytes of a packed right side: its tiles of 16 columns one after the other, each with all its depth, what is missing 0. A left side is
+// packed in the same way, its rows taking the columns' place.
 int64_t packed_tiles_bytes(AmxType numbers, int64_t k, int64_t n);
 void pack_right_tiles(AmxType numbers, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
 void pack_right_tiles(AmxType numbers, RuntimePool& pool, const TileMatrix& b, int64_t k, int64_t n, std::byte* out);
 void pack_left_tiles(AmxType numbers, const TileMatrix& a, int64_t m, int64_t k, std::byte* out);
 
-// The product of packed sides, by one thread, with TileRegisters in scope. The right side may have been packed with more depth, `right_k`. Rows and
-// columns of sums are written up to the next multiple of 16.
+// The product of packed sides, by one thread, with TileRegisters in scope. The right side may have been packed with more depth, `right_k`.
+// Rows and columns of sums are written up to the next multiple of 16.
 void multiply_packed_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, const std::byte* left, const std::byte* right, int64_t right_k,
                            float* sums, int64_t row);
 
@@ -31,8 +31,8 @@ struct TileRows {
   int64_t count, tile_bytes;
   const int64_t* offsets = nullptr;
 };
-// The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes TileRegisters
-// in scope.
+// The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes
+// TileRegisters in scope.
 void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
                         int64_t last_column, float* sums, int64_t row);
 

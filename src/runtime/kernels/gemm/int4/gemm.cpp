@@ -54,8 +54,8 @@ void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float*
 
 // ---- numbers before scales
 
-// The sums of groups of each row, by which their zero points are multiplied: [row][group]. Null where numbers cannot be multiplied without scales:
-// where sums may overflow, or are not finite.
+// The sums of groups of each row, by which their zero points are multiplied: [row][group]. Null where numbers cannot be multiplied without
+// scales: where sums may overflow, or are not finite.
 const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a) {
   constexpr float kLargest = 0x1p120f;
   float* sums = scratch_for_sums.get(s.m * b.groups);

@@ -10,8 +10,8 @@
 
 namespace toroid {
 
-// Tiles of 16 columns. A tile has the scales and zero points of its groups, [group][scale, zero][column], then its numbers: a word of each column has
-// eight that follow each other in the depth, the first in its lowest bits. What is missing is 0.
+// Tiles of 16 columns. A tile has the scales and zero points of its groups, [group][scale, zero][column], then its numbers: a word of each
+// column has eight that follow each other in the depth, the first in its lowest bits. What is missing is 0.
 struct Int4Matrix {
   int64_t k, n, group, groups;  // group: numbers of each but the last, which has the rest
   const float* data;

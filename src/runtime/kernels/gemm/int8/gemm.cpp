@@ -1,6 +1,6 @@
-// Products of int8 or uint8 with int8: exact, in tiles of bytes where the machine has them, else in vectors of four or two products at a time
-// (microkernel.h), else of floats: a sum of 512 products of bytes is a whole number below 2^24, which float32 holds, so parts of the depth are summed
-// in float32 and then as integers.
+// Products of int8 or uint8 with int8: exact, in tiles of bytes where the machine has them, else in vectors of four or two products at a
+// time (microkernel.h), else of floats: a sum of 512 products of bytes is a whole number below 2^24, which float32 holds, so parts of the
+// depth are summed in float32 and then as integers.
 #include "runtime/kernels/gemm/int8/gemm.h"
 
 #include <algorithm>
@@ -94,7 +94,8 @@ class InTiles {
 
 // ---- in vectors
 
-// The right side as tiles of 16 columns, and behind them, where the left's bytes are made unsigned by adding 128, what that adds to each column.
+// The right side as tiles of 16 columns, and behind them, where the left's bytes are made unsigned by adding 128, what that adds to each
+// column.
 class ByteMatrix {
  public:
   ByteMatrix(const ByteKernels& kernels, int64_t n, int64_t k)

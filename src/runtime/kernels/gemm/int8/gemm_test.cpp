@@ -69,8 +69,8 @@ void for_each_case(F f) {
   }
 }
 
-// Of a sum of so many terms of any sign, relative to the root of the sum of their squares, one after the other in float32: partial sums grow with the root
-// of their terms, and each is rounded by up to 2^-24 of itself, evenly spread. Six standard deviations.
+// Of a sum of so many terms of any sign, relative to the root of the sum of their squares, one after the other in float32: partial sums
+// grow with the root of their terms, and each is rounded by up to 2^-24 of itself, evenly spread. Six standard deviations.
 double error_of_sum(int64_t terms) { return 6 * 0x1p-24 * std::sqrt(static_cast<double>(terms) / 6); }
 
 template <class T>

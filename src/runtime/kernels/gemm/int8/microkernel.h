@@ -1,5 +1,5 @@
-// Strips of products of bytes with int8, exact sums of 32 bits that wrap: four elements of the depth at a time with AVX512_VNNI, two widened to 16 bits
-// with AVX2.
+// Strips of products of bytes with int8, exact sums of 32 bits that wrap: four elements of the depth at a time with AVX512_VNNI, two
+// widened to 16 bits with AVX2.
 #pragma once
 
 #include <cstddef>

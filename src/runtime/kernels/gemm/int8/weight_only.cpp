@@ -1,12 +1,13 @@
-// In tiles: int8 is exact in bfloat16, and so is a float32 as the sum of three. So one product of bfloat16 is as exact as one of float32, and three of
-// them, with the rows' parts, are for float32: three times 16 x 16 x 32 in 48 cycles still beat vectors by far.
+// In tiles: int8 is exact in bfloat16, and so is a float32 as the sum of three. So one product of bfloat16 is as exact as one of float32,
+// and three of them, with the rows' parts, are for float32: three times 16 x 16 x 32 in 48 cycles still beat vectors by far.
 //
-// In panels, without tiles, a part of the depth at a time: few rows meet the bytes as they are read, which become floats in registers. Of more rows the first
-// strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that follow. For many rows the macro-kernel of
-// float32 has each part of a panel widened just before it is multiplied. Rows of bfloat16 meet pairs of bfloat16 instead.
+// In panels, without tiles, a part of the depth at a time: few rows meet the bytes as they are read, which become floats in registers. Of
+// more rows the first strip of a block does so and keeps the floats in a piece of memory that stays in the cache, for the strips that
+// follow. For many rows the macro-kernel of float32 has each part of a panel widened just before it is multiplied. Rows of bfloat16 meet
+// pairs of bfloat16 instead.
 //
-// Either way the bytes of the matrix are all that is read from memory, a quarter of float32's. So many rows that memory is no limit have panels that are
-// widened once and kept, as float32's weights are: widening them in each call would take longer than float32 does.
+// Either way the bytes of the matrix are all that is read from memory, a quarter of float32's. So many rows that memory is no limit have
+// panels that are widened once and kept, as float32's weights are: widening them in each call would take longer than float32 does.
 #include <cstring>
 #include <vector>
 
@@ -114,8 +115,8 @@ class NarrowPanels {
     });
   }
 
-  // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the products of all rows
-  // with a part of a panel, in sums, which are `width` apart.
+  // rows_of(range): pointers to rows as add_part wants them, for the life of a task. add_part(rows, bytes, width, depth, sums, adds): the
+  // products of all rows with a part of a panel, in sums, which are `width` apart.
   template <class RowsOf, class AddPart>
   void multiply(RuntimePool& pool, const float* packed, const ProductOutput& out, const RowsOf& rows_of, const AddPart& add_part) const {
     // Blocks of rows as large as they may be, so that a panel is seldom widened twice.

@@ -1,5 +1,5 @@
-// A vector of bytes becomes one of floats in two instructions, to int32 and to float32. For six rows of sums they hide behind the multiplications; for one
-// row, whose time is that of reading the matrix, they cost less than reading four times as many bytes.
+// A vector of bytes becomes one of floats in two instructions, to int32 and to float32. For six rows of sums they hide behind the
+// multiplications; for one row, whose time is that of reading the matrix, they cost less than reading four times as many bytes.
 #include "runtime/kernels/gemm/int8/weight_panels.h"
 
 #ifdef __x86_64__
