@@ -273,7 +273,7 @@ double i_scaled_expansion(int order, double x) {
     term *= -(mu - odd * odd) / (8 * k * x);
     sum += term;
   }
-  return sum / std::sqrt(2 * kPi * x);
+  return sum / (4 * std::sqrt(2 * kPi * (x / 16)));  // 2 pi x may be beyond all numbers
 }
 
 // DLMF 10.32.9: K(x) e^x = integral of exp(-x (cosh t - 1)) cosh(order t) over t >= 0. The integrand falls doubly

@@ -32,6 +32,7 @@ const Row kRows[] = {
     {"i0", i0, 1, 1.26606587775200834},
     {"i0 large", i0, 50, 2.93255378384933632e20},
     {"i0e", i0e, 700, 0.0150812956515313570},
+    {"i0e of the largest number", i0e, 0x1.fffffffffffffp+1023, 2.97544745931589948e-155},
     {"i1", i1, -1, -0.565159103992485027},
     {"i1e", i1e, 100, 0.0397441530251302527},
     {"k0", k0, 0.1, 2.42706902470285},
@@ -46,6 +47,12 @@ const Row kRows[] = {
     {"airy_ai decays", airy_ai, 5, 1.08344428136074417e-4},
     {"airy_ai oscillates", airy_ai, -20, -0.176406127077984},
 };
+
+TEST(SpecialFunctions, BesselFunctionsOfTheLargestNumberAreInfinite) {
+  constexpr double kLargest = 0x1.fffffffffffffp+1023;
+  EXPECT_EQ(i0(kLargest), INFINITY);
+  EXPECT_EQ(i1(-kLargest), -INFINITY);
+}
 
 TEST(SpecialFunctions, AgreeWithPublishedValues) {
   for (const Row& row : kRows) {
