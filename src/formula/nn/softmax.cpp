@@ -6,12 +6,11 @@
 #include "formula/basics/over_dims.h"
 
 namespace toroid::formula {
-namespace {}  // namespace
 
 Tensor softmax(Tensor x, int64_t dim) {
   Tensor e = exp_normal(x - reduce_keeping(ReduceOp::Max, x, {dim}));
-  return e * reciprocal(reduce_keeping(ReduceOp::Sum, e,
-                                       {dim}));  // of a sum between 1 and the row's length, so it neither overflows nor underflows
+  // Of a sum between 1 and the row's length, so it neither overflows nor underflows.
+  return e * reciprocal(reduce_keeping(ReduceOp::Sum, e, {dim}));
 }
 
 Tensor log_softmax(Tensor x, int64_t dim) {
