@@ -11,7 +11,7 @@
 #include "base/file/file.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
-#include "driver/choose_kernels.h"
+#include "driver/choices/choose_kernels.h"
 #include "driver/compile.h"
 #include "driver/pass_costs.h"
 #include "explain/gpu_kernels.h"

@@ -121,7 +121,7 @@ struct GpuLoops {
 };
 
 // How a GPU's tensor cores make a product (CallStep): the result in tiles, each block of threads some of them, with a ring in shared memory
-// for what they read (codegen/cuda/prelude/hopper_products.inc).
+// for what they read (codegen/cuda/prelude/products/hopper_products.inc).
 struct GpuTiles {
   int rows = 128, columns = 128;
   int stages = 4;   // of the ring

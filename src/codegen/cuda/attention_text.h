@@ -1,4 +1,4 @@
-// Prints the kernel of an attention: a call of the prelude's template (prelude/attention.inc) with its numbers.
+// Prints the kernel of an attention: a call of the prelude's template (prelude/attention/attention.inc) with its numbers.
 //
 //   KERNEL __launch_bounds__(128, 1) attention_kernel(const bf16* q, …, ATTENTION_SHAPE shape, const float scale) {
 //     attend<64, 64, 4, 1, 64, kNoMask, true, true>(q, k, v, mask, out, shape, scale);

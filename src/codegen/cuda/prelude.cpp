@@ -24,13 +24,13 @@ const std::string_view kEmulation =
 namespace {
 
 const std::string_view kProducts =
-#include "codegen/cuda/prelude/products.inc"
+#include "codegen/cuda/prelude/products/products.inc"
 ;
 const std::string_view kHopperProducts =
-#include "codegen/cuda/prelude/hopper_products.inc"
+#include "codegen/cuda/prelude/products/hopper_products.inc"
 ;
 const std::string_view kEmulatedProducts =
-#include "codegen/cuda/prelude/emulated_products.inc"
+#include "codegen/cuda/prelude/products/emulated_products.inc"
 ;
 const std::string_view kHopperCopies =
 #include "codegen/cuda/prelude/hopper_copies.inc"
@@ -54,13 +54,13 @@ const std::string_view kWarpProducts =
 #include "codegen/cuda/prelude/warp_mma.inc"
 ;
 const std::string_view kStreamK =
-#include "codegen/cuda/prelude/stream_k.inc"
+#include "codegen/cuda/prelude/products/stream_k.inc"
 ;
 const std::string_view kFewRows =
-#include "codegen/cuda/prelude/few_rows.inc"
+#include "codegen/cuda/prelude/products/few_rows.inc"
 ;
 const std::string_view kAttention =
-#include "codegen/cuda/prelude/attention.inc"
+#include "codegen/cuda/prelude/attention/attention.inc"
 ;
 const std::string_view kScans =
 #include "codegen/cuda/prelude/scan.inc"
@@ -70,17 +70,17 @@ const std::string_view kOrder =
 #include "codegen/cuda/prelude/select.inc"
 ;
 const std::string_view kAttentionGradientText =
-#include "codegen/cuda/prelude/attention_gradient.inc"
+#include "codegen/cuda/prelude/attention/attention_gradient.inc"
 ;
 const std::string_view kHopperAttentionGradient =
-#include "codegen/cuda/prelude/hopper_attention_gradient.inc"
+#include "codegen/cuda/prelude/attention/hopper_attention_gradient.inc"
 ;
 const std::string_view kHopperAttention =
-#include "codegen/cuda/prelude/hopper_attention.inc"
-#include "codegen/cuda/prelude/short_attention.inc"
+#include "codegen/cuda/prelude/attention/hopper_attention.inc"
+#include "codegen/cuda/prelude/attention/short_attention.inc"
 ;
 const std::string_view kSplitAttention =
-#include "codegen/cuda/prelude/split_attention.inc"
+#include "codegen/cuda/prelude/attention/split_attention.inc"
 ;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Launches of the two kernels of attention's gradient (codegen/cuda/prelude/attention_gradient.inc).
+// Launches of the two kernels of attention's gradient (codegen/cuda/prelude/attention/attention_gradient.inc).
 #include <algorithm>
 
 #include <fmt/format.h>

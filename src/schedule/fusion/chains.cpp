@@ -8,12 +8,13 @@
 //   call project
 //
 // Whether bands pay for the sizes and threads of a call is left to the runtime, which else does one convolution after the other, or was
-// measured (driver/choose_kernels.h).
+// measured (driver/choices/choose_kernels.h).
 #include "schedule/fusion/chains.h"
 
 #include <algorithm>
 
 #include "lower/layouts.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/fusion/group.h"
 #include "schedule/lifetimes.h"
 
@@ -67,10 +68,6 @@ bool writes_as_product(const loop::LoopProgram& program, const CallStep& step, B
 bool is_constant(const loop::LoopProgram& program, BufferId id) {
   const loop::BufferKind kind = program.buffer(id).kind;
   return kind == loop::BufferKind::Constant || kind == loop::BufferKind::Prepared;
-}
-
-bool shares_any(const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
-  return std::any_of(a.begin(), a.end(), [&](BufferId id) { return std::find(b.begin(), b.end(), id) != b.end(); });
 }
 
 class Chainer {

@@ -1,5 +1,5 @@
 // The kernels of the gradient of attention on a GPU: which calls they take, and how their work is divided
-// (codegen/cuda/prelude/attention_gradient.inc). They are for all tensor cores from compute capability 8.0 on.
+// (codegen/cuda/prelude/attention/attention_gradient.inc). They are for all tensor cores from compute capability 8.0 on.
 #pragma once
 
 #include "graph/graph.h"
@@ -19,8 +19,8 @@ struct AttentionGradientKernel {
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v);
 AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 
-// The kernels on Hopper (codegen/cuda/prelude/hopper_attention_gradient.inc), of rows of 64 elements that TMA can read: warpgroups that
-// have 64 rows each, and one that brings tiles of the others. Two blocks of one group run at once.
+// The kernels on Hopper (codegen/cuda/prelude/attention/hopper_attention_gradient.inc), of rows of 64 elements that TMA can read:
+// warpgroups that have 64 rows each, and one that brings tiles of the others. Two blocks of one group run at once.
 struct HopperGradientKernel {
   static constexpr int kGroups = 1, kStages = 4;
 

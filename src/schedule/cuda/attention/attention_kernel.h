@@ -1,6 +1,6 @@
 // The kernels of attention on a GPU: which calls they take, and how their work is divided.
 //
-// One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention.inc). One is for Hopper's
+// One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention/attention.inc). One is for Hopper's
 // (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for
 // few queries (split_attention.inc): blocks share the keys, of rows as Hopper's has them.
 #pragma once
@@ -33,7 +33,7 @@ struct AttentionKernel {
   int tiles = 1;       // of 16 queries, a warp
   int groups = 2;      // Hopper: of 4 warps with 64 queries, besides the one that loads
   int stages = 2;      // Hopper: of the rings of keys and of values
-  bool whole = false;  // Hopper: a head's keys are one tile (codegen/cuda/prelude/short_attention.inc)
+  bool whole = false;  // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
 
   int threads() const { return whole ? 256 : hopper ? 128 * (groups + 1) : 32 * warps; }
   int rows() const { return whole ? 256 : hopper ? 64 * groups : 16 * tiles * warps; }

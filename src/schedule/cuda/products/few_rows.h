@@ -1,8 +1,8 @@
 // Products of few rows on a GPU, which take as long as reading their right side: those of decoding, a vector or some times a matrix.
 //
 // A kernel of the program's own reads the right side once, straight into the registers that tensor cores read; all blocks have the same
-// share of it (codegen/cuda/prelude/few_rows.inc). The left side has contiguous rows. The right side may be weights of eight or four bits,
-// which become 16-bit floats on the way (narrow_columns.inc).
+// share of it (codegen/cuda/prelude/products/few_rows.inc). The left side has contiguous rows. The right side may be weights of eight or
+// four bits, which become 16-bit floats on the way (narrow_columns.inc).
 #pragma once
 
 #include <optional>

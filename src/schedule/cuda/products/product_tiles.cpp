@@ -234,7 +234,7 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   return {std::move(shape)};
 }
 
-// As ProductTiles in codegen/cuda/prelude/products.inc has them.
+// As ProductTiles in codegen/cuda/prelude/products/products.inc has them.
 int shared_bytes_of(const GpuTiles& tiles) {
   constexpr int kAlignment = 1024, kRowBytes = 128, kBarrierBytes = 16;  // a stage's two barriers
   constexpr int kMuch = 192512, kSumsAlignment = 256, kWarps = 8, kWarpRows = 16, kStagedColumns = 64, kPadding = 8;

@@ -1,4 +1,4 @@
-#include "driver/choose_ways.h"
+#include "driver/choices/choose_ways.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "driver/choose_kernels.h"
+#include "driver/choices/choose_kernels.h"
 
 #include <algorithm>
 #include <numeric>

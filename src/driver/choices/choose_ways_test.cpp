@@ -1,5 +1,5 @@
 // Programs of single steps, tried as a tuning worker tries them: those that are right, and those that are not.
-#include "driver/choose_ways.h"
+#include "driver/choices/choose_ways.h"
 
 #include "driver/end_to_end/compiled_for_test.h"
 #include "schedule/planner.h"
