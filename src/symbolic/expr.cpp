@@ -68,16 +68,10 @@ Range range_of(Kind kind, std::span<const Expr> operands) {
 }
 
 bool constant_bounds_of(Kind kind, std::span<const Expr> operands) {
+  if (is_condition(kind)) return true;
   switch (kind) {
     case Kind::Min:
     case Kind::Max: return false;
-    case Kind::Eq:
-    case Kind::Ne:
-    case Kind::Lt:
-    case Kind::Le:
-    case Kind::And:
-    case Kind::Or:
-    case Kind::Not:
     case Kind::Scaled:
     case Kind::Real: return true;
     case Kind::Mod: return operands[1].is_const();

@@ -100,19 +100,6 @@ Expr at_least_zero(Context::Impl& impl, Expr difference) {
   return impl.intern(Kind::Lt, {side(sides.left, -(form.constant + 1)), side(sides.right, 0)});
 }
 
-bool is_condition(Expr expr) {
-  switch (expr.kind()) {
-    case Kind::Eq:
-    case Kind::Ne:
-    case Kind::Lt:
-    case Kind::Le:
-    case Kind::And:
-    case Kind::Or:
-    case Kind::Not: return true;
-    default: return false;
-  }
-}
-
 Expr simplify_equal(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   const Expr difference = a - b;
   const Expr if_different = kind == Kind::Eq ? 0 : 1;
@@ -130,8 +117,9 @@ Expr simplify_equal(Context::Impl& impl, Kind kind, Expr a, Expr b) {
   const bool constant_right = form.constant > 0 || sides.right.terms.empty();
   (constant_right ? sides.right : sides.left).constant = constant_right ? form.constant : checked_negate(form.constant);
   const Expr left = to_expr(impl, sides.left), right = to_expr(impl, sides.right);
-  if (is_condition(left) && (right.is_const(0) || right.is_const(1)))
+  if (is_condition(left.kind()) && (right.is_const(0) || right.is_const(1))) {
     return right.is_const(1 - if_different.value()) ? left : logical_not(left);
+  }
   return impl.intern(kind, {left, right});
 }
 

@@ -52,6 +52,20 @@ struct OperationKey {
   bool operator==(const OperationKey&) const = default;
 };
 
+// Is it 0 or 1?
+inline bool is_condition(Kind kind) {
+  switch (kind) {
+    case Kind::Eq:
+    case Kind::Ne:
+    case Kind::Lt:
+    case Kind::Le:
+    case Kind::And:
+    case Kind::Or:
+    case Kind::Not: return true;
+    default: return false;
+  }
+}
+
 struct OperationHash {
   size_t operator()(const OperationKey& key) const;
 };
