@@ -12,6 +12,11 @@ inline bool contains(const std::vector<loop::BufferId>& list, loop::BufferId id)
   return std::find(list.begin(), list.end(), id) != list.end();
 }
 
+// Is a buffer in both?
+inline bool shares_any(const std::vector<loop::BufferId>& a, const std::vector<loop::BufferId>& b) {
+  return std::any_of(a.begin(), a.end(), [&](loop::BufferId id) { return contains(b, id); });
+}
+
 // Appends what the list has not yet.
 inline void append_new(std::vector<loop::BufferId>& list, const std::vector<loop::BufferId>& more) {
   for (loop::BufferId id : more) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -33,7 +34,7 @@ sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, std::
   for (const auto* list : {&kernel.reads, &kernel.writes}) {
     for (BufferId id : *list) {
       if (id == without) continue;
-      const bool is_partial = list == &kernel.reads && std::find(looked_up.begin(), looked_up.end(), id) != looked_up.end();
+      const bool is_partial = list == &kernel.reads && contains(looked_up, id);
       const loop::Buffer& buffer = program.buffer(id);
       bytes = bytes + (is_partial ? sym::min(bytes_of(buffer), elements_of(kernel) * size_bytes(buffer.dtype)) : bytes_of(buffer));
     }

@@ -576,20 +576,23 @@ class CudaPrinter : public ThreadPrinter {
     return codegen::combine_text(op, dtype, a, b);
   }
 
-  // Does it go on over all rows that a block has?
-  bool is_of_columns(const Accumulate& s) const { return kernel_->accumulators[static_cast<size_t>(s.accumulator)].of_columns.has_value(); }
-
-  void declare_accumulators(const Stage& stage) {
+  // What a stage adds to, but for sums of columns.
+  template <class F>
+  void each_accumulator(const Stage& stage, F f) const {
     for (const Statement& statement : stage.statements) {
       const auto* s = std::get_if<Accumulate>(&statement);
-      if (s != nullptr && !is_of_columns(*s)) declare_accumulator(static_cast<size_t>(s->accumulator));
+      if (s != nullptr && !accumulator_of(*s).of_columns) f(static_cast<size_t>(s->accumulator));
     }
   }
+  const schedule::Accumulator& accumulator_of(const Accumulate& s) const {
+    return kernel_->accumulators[static_cast<size_t>(s.accumulator)];
+  }
+
+  void declare_accumulators(const Stage& stage) {
+    each_accumulator(stage, [this](size_t i) { declare_accumulator(i); });
+  }
   void combine_accumulators(const Stage& stage, bool is_inside = false) {
-    for (const Statement& statement : stage.statements) {
-      const auto* s = std::get_if<Accumulate>(&statement);
-      if (s != nullptr && !is_of_columns(*s)) combine(static_cast<size_t>(s->accumulator), is_inside);
-    }
+    each_accumulator(stage, [&](size_t i) { combine(i, is_inside); });
   }
 
   // Is the stage's condition the same for all threads that meet?
@@ -598,17 +601,15 @@ class CudaPrinter : public ThreadPrinter {
     return stage.condition && stage.inner && !gpu_.columns && gpu_.row_threads >= 32 && meet &&
            std::none_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
              const auto* s = std::get_if<Accumulate>(&statement);
-             return s != nullptr && is_arg(kernel_->accumulators[static_cast<size_t>(s->accumulator)].op);
+             return s != nullptr && is_arg(accumulator_of(*s).op);
            });
   }
   void declare_results(const Stage& stage) {
-    for (const Statement& statement : stage.statements) {
-      const auto* s = std::get_if<Accumulate>(&statement);
-      if (s == nullptr || is_of_columns(*s)) continue;
-      const schedule::Accumulator& acc = kernel_->accumulators[static_cast<size_t>(s->accumulator)];
-      body_.line(fmt::format("{} acc{} = {};", register_type(combined_dtype(acc)), static_cast<size_t>(s->accumulator),
-                             identity_text(acc.op, combined_dtype(acc))));
-    }
+    each_accumulator(stage, [this](size_t i) {
+      const schedule::Accumulator& acc = kernel_->accumulators[i];
+      const DType dtype = combined_dtype(acc);
+      body_.line(fmt::format("{} acc{} = {};", register_type(dtype), i, identity_text(acc.op, dtype)));
+    });
   }
   // Sums of floats that are kept in double are added so.
   static DType combined_dtype(const schedule::Accumulator& acc) {
@@ -619,10 +620,7 @@ class CudaPrinter : public ThreadPrinter {
   std::string place_of_next() {
     size_t all = 0;
     for (const Stage& stage : kernel_->stages) {
-      for (const Statement& statement : stage.statements) {
-        const auto* s = std::get_if<Accumulate>(&statement);
-        all += s != nullptr && !is_of_columns(*s) && !combines_inside_of(stage) ? 1 : 0;
-      }
+      if (!combines_inside_of(stage)) each_accumulator(stage, [&](size_t) { ++all; });
     }
     if (gpu_.row_threads <= 32 || all < 2) return "";
     const size_t number = combined_++;

@@ -25,9 +25,7 @@ class CpuPlanner final : public Planner {
   void append(loop::LoopProgram& program, std::vector<Step>& steps, Kernel kernel, bool fuse) const override {
     choose_loops(program, kernel);
     auto* before = steps.empty() || !fuse ? nullptr : std::get_if<Kernel>(&steps.back());
-    const bool reads_it = before != nullptr && std::any_of(kernel.reads.begin(), kernel.reads.end(), [&](BufferId id) {
-                            return std::find(before->writes.begin(), before->writes.end(), id) != before->writes.end();
-                          });
+    const bool reads_it = before != nullptr && shares_any(kernel.reads, before->writes);
     if (!reads_it || work_hint(kernel) > kSmallFinish || work_hint(*before) <= kSmallFinish) {
       steps.push_back(std::move(kernel));
       return;

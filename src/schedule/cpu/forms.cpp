@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "schedule/buffer_lists.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/fusion/group.h"
 #include "schedule/work.h"
@@ -30,12 +31,10 @@ bool can_have_either(const loop::LoopProgram& program, const Kernel& kernel) {
   const std::vector<ExprId> values = kept_values(kernel);
   const std::unordered_set<ExprId> lanes = varying(program.exprs, values, {vector});
   if (!std::all_of(values.begin(), values.end(), [&](ExprId value) { return lanes.contains(value); })) return false;
-  return std::none_of(kernel.reads.begin(), kernel.reads.end(),
-                      [&](BufferId id) { return std::find(kernel.writes.begin(), kernel.writes.end(), id) != kernel.writes.end(); });
+  return !shares_any(kernel.reads, kernel.writes);
 }
 
-// ---- the other form
-// ---------------------------------------------------------------------------------------------------------------------------
+// ---- the other form -------------------------------------------------------------------------------------------------
 
 // Puts what some of the stashes keep in their place; the others get new numbers. `unfused` becomes what all of them keep.
 void compute_again(loop::LoopProgram& program, Kernel& kernel, const std::vector<bool>& again) {
@@ -74,8 +73,7 @@ void compute_again(loop::LoopProgram& program, Kernel& kernel, const std::vector
   kernel.stashes = std::move(stashes);
 }
 
-// ---- the choice
-// -------------------------------------------------------------------------------------------------------------------------------
+// ---- the choice -----------------------------------------------------------------------------------------------------
 
 void choose_form(loop::LoopProgram& program, Kernel& kernel, Forms forms, bool may_have_two) {
   if (kernel.stashes.empty()) return;

@@ -8,6 +8,8 @@
 #include "schedule/buffer_lists.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/kept_in_registers.h"
+#include "schedule/cuda/launches/accesses.h"
+#include "schedule/fusion/group.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -26,7 +28,7 @@ std::optional<ColumnKernel> as_column_kernel(const loop::LoopProgram& program, c
   if (!kernel.gpu || !kernel.gpu->columns || kernel.outer.size() != 2 || kernel.inner.size() != 1 || kernel.stages.size() != 2 ||
       !kernel.finish.empty() || !kernel.stashes.empty())
     return std::nullopt;
-  ColumnKernel result{.block = kernel.outer[0], .column = kernel.outer[1], .row = kernel.inner[0]};
+  ColumnKernel result{.block = kernel.outer[0], .column = kernel.outer[1], .row = kernel.inner[0], .sums = {}, .parts = {}};
   const Stage &adds = kernel.stages[0], &stores = kernel.stages[1];
   if (!adds.inner || adds.condition || stores.inner || stores.condition || adds.statements.size() != stores.statements.size())
     return std::nullopt;
@@ -59,12 +61,14 @@ bool is_row_kernel(const Kernel& kernel) {
 class ColumnSums {
  public:
   ColumnSums(loop::LoopProgram& program, std::vector<Step>& steps, const std::function<void(std::vector<Step>&, Kernel)>& plan)
-      : program_(program), steps_(steps), plan_(plan) {}
+      : program_(program), steps_(steps), plan_(plan), accesses_(program) {}
 
   void run() {
     for (size_t k = 0; k < steps_.size(); ++k) {
-      for (size_t r = 0; r < steps_.size(); ++r) {
-        if (r != k && merge(r, k)) {
+      const auto* columns = std::get_if<Kernel>(&steps_[k]);
+      const std::optional<ColumnKernel> sums = columns == nullptr ? std::nullopt : as_column_kernel(program_, *columns);
+      for (size_t r = 0; sums && r < steps_.size(); ++r) {
+        if (r != k && merge(r, k, *sums)) {
           k -= 1;
           break;
         }
@@ -73,53 +77,35 @@ class ColumnSums {
   }
 
  private:
-  // Does a step of this range write what the kernel reads, or read or write what it writes? The kernel may not go over it then.
-  bool is_free(size_t first, size_t last, const Kernel& kernel) const {
-    for (size_t s = first; s < last; ++s) {
-      if (std::holds_alternative<BindStep>(steps_[s])) return false;
-      for (BufferId id : writes_of(steps_[s])) {
-        if (contains(kernel.reads, id) || contains(kernel.writes, id) || is_state_of(id, kernel.reads)) return false;
-      }
-      for (BufferId id : reads_of(steps_[s])) {
-        if (contains(kernel.writes, id) || is_state(id, kernel.writes)) return false;
-      }
-    }
-    return true;
-  }
-  // A state and its new value may have the same memory.
-  bool is_state_of(BufferId written, const std::vector<BufferId>& reads) const {
-    return std::any_of(reads.begin(), reads.end(),
-                       [&](BufferId id) { return loop::updates(program_.buffer(written), program_.buffer(id)); });
-  }
-  bool is_state(BufferId read, const std::vector<BufferId>& writes) const {
-    return std::any_of(writes.begin(), writes.end(),
-                       [&](BufferId id) { return loop::updates(program_.buffer(id), program_.buffer(read)); });
+  // May the step at `at` move over those from `first` to before `last`?
+  bool is_free(size_t first, size_t last, size_t at) const {
+    const Accesses own = accesses_.of(steps_[at]);
+    return std::none_of(steps_.begin() + static_cast<std::ptrdiff_t>(first), steps_.begin() + static_cast<std::ptrdiff_t>(last),
+                        [&](const Step& step) { return depend(accesses_.of(step), own); });
   }
 
-  bool merge(size_t r, size_t k) {
+  bool merge(size_t r, size_t k, const ColumnKernel& sums) {
     const auto* rows = std::get_if<Kernel>(&steps_[r]);
-    const auto* columns = std::get_if<Kernel>(&steps_[k]);
-    if (rows == nullptr || columns == nullptr || !is_row_kernel(*rows)) return false;
-    const std::optional<ColumnKernel> sums = as_column_kernel(program_, *columns);
-    if (!sums) return false;
+    if (rows == nullptr || !is_row_kernel(*rows)) return false;
+    const Kernel& columns = std::get<Kernel>(steps_[k]);
     const sym::Expr row = rows->outer[0], element = rows->inner[0];
-    const sym::Expr all = extent(sums->block) * extent(sums->row);
-    if (extent(element) != extent(sums->column) || !extent(row).is_const() || !sym::known_le(extent(row), all)) return false;
+    const sym::Expr all = extent(sums.block) * extent(sums.row);
+    if (extent(element) != extent(sums.column) || !extent(row).is_const() || !sym::known_le(extent(row), all)) return false;
     // Blocks of rows that do not divide them leave out what is beyond the last row.
     const auto leaves_out = [&](const Accumulate* sum) { return std::holds_alternative<loop::Masked>(program_.exprs.node(sum->value).op); };
-    if (extent(row) != all && !std::all_of(sums->sums.begin(), sums->sums.end(), leaves_out)) return false;
+    if (extent(row) != all && !std::all_of(sums.sums.begin(), sums.sums.end(), leaves_out)) return false;
     // One of both moves to the other, or reads what the other one writes.
-    const bool shares = std::any_of(columns->reads.begin(), columns->reads.end(), [&](BufferId id) {
+    const bool shares = std::any_of(columns.reads.begin(), columns.reads.end(), [&](BufferId id) {
       return is_large(id, *rows) && (contains(rows->reads, id) || contains(rows->writes, id));
     });
-    const size_t first = std::min(r, k), last = std::max(r, k);
     if (!shares) return false;
-    const bool moves_down = is_free(first + 1, last, std::get<Kernel>(steps_[first]));
-    if (!moves_down && !is_free(first + 1, last, std::get<Kernel>(steps_[last]))) return false;
-    std::optional<Kernel> made = with_sums(*rows, *columns, *sums, r < k);
+    const size_t first = std::min(r, k), last = std::max(r, k);
+    const bool moves_down = is_free(first + 1, last, first);
+    if (!moves_down && !is_free(first + 1, last, last)) return false;
+    std::optional<Kernel> made = with_sums(*rows, columns, sums, r < k);
     if (!made) return false;
     std::vector<std::pair<size_t, Kernel>> readers;
-    for (BufferId part : sums->parts) {
+    for (BufferId part : sums.parts) {
       if (!read_more_parts(part, *made, readers)) return false;
     }
     for (auto& [step, kernel] : readers) {
@@ -133,9 +119,7 @@ class ColumnSums {
   }
 
   bool is_large(BufferId id, const Kernel& rows) const {
-    sym::Expr elements = 1;
-    for (sym::Expr size : program_.buffer(id).sizes) elements = elements * size;
-    return elements == extent(rows.outer[0]) * extent(rows.inner[0]);
+    return sym::product(program_.buffer(id).sizes) == extent(rows.outer[0]) * extent(rows.inner[0]);
   }
 
   // The kernel of rows with the sums of columns in its last stage.
@@ -145,10 +129,10 @@ class ColumnSums {
     compute_again(exprs, made);
     const sym::Expr row = made.outer[0], element = made.inner[0];
     // What the kernel itself stores.
-    std::vector<std::pair<const Store*, bool>> stores;
+    std::vector<const Store*> stores;
     for (const Stage& stage : made.stages) {
       for (const Statement& statement : stage.statements) {
-        if (const auto* store = std::get_if<Store>(&statement)) stores.emplace_back(store, stage.inner);
+        if (const auto* store = std::get_if<Store>(&statement)) stores.push_back(store);
       }
     }
     const sym::Substitution places = {{sums.block, 0}, {sums.row, row}, {sums.column, element}};
@@ -164,19 +148,17 @@ class ColumnSums {
       if (sym::depends_on(sym::substitute(at, of_blocks), sums.block)) fits = false;
       const sym::Expr place = sym::substitute(at, places);
       if (!contains(rows.writes, load->buffer)) return std::nullopt;
-      const auto found = std::find_if(stores.begin(), stores.end(), [&](const auto& each) {
-        return each.first->buffer == load->buffer && each.first->position == place;
-      });
+      const auto found = std::find_if(stores.begin(), stores.end(),
+                                      [&](const Store* store) { return store->buffer == load->buffer && store->position == place; });
       if (found == stores.end()) {
         fits = false;
         return std::nullopt;
       }
       const DType dtype = program_.buffer(load->buffer).dtype;
       exprs.set_origin(exprs.node(id).origin);
-      return is_reduced_float(dtype) ? exprs.add(loop::BitcastTo{found->first->value, dtype, dtype}, exprs.dtype(id)) : found->first->value;
+      return is_reduced_float(dtype) ? exprs.add(loop::BitcastTo{(*found)->value, dtype, dtype}, exprs.dtype(id)) : (*found)->value;
     };
-    const bool reads_rows = std::any_of(columns.reads.begin(), columns.reads.end(), [&](BufferId id) { return contains(rows.writes, id); });
-    if (reads_rows && !rows_are_first) return std::nullopt;
+    if (!rows_are_first && shares_any(columns.reads, rows.writes)) return std::nullopt;
     ExprTable::Memo memo;
     std::vector<Statement> added;
     for (const Accumulate* sum : sums.sums) {
@@ -207,10 +189,7 @@ class ColumnSums {
     keep_loads(exprs, made, static_cast<size_t>(kMostRegisters / (int64_t{made.gpu->items} * made.gpu->vector)));
     if (made.stashes.empty()) return std::nullopt;
     if (rows.gpu->blocks == 0) made.name += "_and_columns";
-    for (ProvenanceId id : columns.provenance) {
-      if (std::find(made.provenance.begin(), made.provenance.end(), id) == made.provenance.end()) made.provenance.push_back(id);
-    }
-    std::sort(made.provenance.begin(), made.provenance.end());
+    add_provenance(made.provenance, columns.provenance);
     return made;
   }
 
@@ -292,6 +271,7 @@ class ColumnSums {
   loop::LoopProgram& program_;
   std::vector<Step>& steps_;
   const std::function<void(std::vector<Step>&, Kernel)>& plan_;
+  AccessTable accesses_;
   std::unordered_map<BufferId, BufferId> parts_;  // of blocks of rows, by those of the kernels of columns
 };
 

@@ -10,6 +10,7 @@
 
 #include "lower/cost.h"
 #include "schedule/axes.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
@@ -150,10 +151,8 @@ class CudaPlanner final : public Planner {
     loop::LoopProgram& program = *schedule.loops;
     std::vector<Step> steps;
     const auto is_read_once = [&](BufferId id) {
-      return std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
-               const std::vector<BufferId> reads = reads_of(step);
-               return std::find(reads.begin(), reads.end(), id) != reads.end();
-             }) == 1;
+      return std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) { return contains(reads_of(step), id); }) ==
+             1;
     };
     for (Step& step : schedule.steps) {
       auto* const before = steps.empty() ? nullptr : std::get_if<ScatterKernel>(&steps.back());

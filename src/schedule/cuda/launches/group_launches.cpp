@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/launches/accesses.h"
 #include "schedule/fusion/parallel_kernels.h"
 
 namespace toroid::schedule {
@@ -19,28 +18,6 @@ constexpr int64_t kMostBytes = 64 << 20;                             // temporar
 constexpr int64_t kMostTilesOfLaunch = 40 << 10;                     // of tiles in shared memory
 constexpr size_t kFarthest = 512;                                    // steps that a kernel moves over
 
-// What a step reads and writes. A state and its new value count as one buffer, since they may be in the same memory.
-struct Accesses {
-  std::unordered_set<uint32_t> reads, writes;
-  bool orders_all = false;  // sizes become known there: nothing moves over it
-
-  void add(const Accesses& other) {
-    reads.insert(other.reads.begin(), other.reads.end());
-    writes.insert(other.writes.begin(), other.writes.end());
-    orders_all = orders_all || other.orders_all;
-  }
-};
-
-bool meet(const std::unordered_set<uint32_t>& a, const std::unordered_set<uint32_t>& b) {
-  if (a.size() > b.size()) return meet(b, a);
-  return std::any_of(a.begin(), a.end(), [&](uint32_t id) { return b.contains(id); });
-}
-
-// Must their order stay?
-bool depend(const Accesses& a, const Accesses& b) {
-  return a.orders_all || b.orders_all || meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
-}
-
 // A step, or some that become one launch.
 struct Entry {
   std::vector<Step> steps;
@@ -51,16 +28,7 @@ struct Entry {
 
 class LaunchGrouping {
  public:
-  explicit LaunchGrouping(const loop::LoopProgram& program) : program_(program), memory_(program.buffers.size()) {
-    for (size_t b = 0; b < memory_.size(); ++b) memory_[b] = static_cast<uint32_t>(b);
-    for (size_t c = 0; c < memory_.size(); ++c) {
-      const loop::Buffer& constant = program.buffers[c];
-      if (constant.kind != loop::BufferKind::Constant || !constant.updated_by) continue;
-      for (size_t o = 0; o < memory_.size(); ++o) {
-        if (loop::updates(program.buffers[o], constant)) memory_[o] = memory_[c] = static_cast<uint32_t>(std::min(memory_[o], memory_[c]));
-      }
-    }
-  }
+  explicit LaunchGrouping(const loop::LoopProgram& program) : program_(program), accesses_(program) {}
 
   void add(Step step) {
     Entry made = entry(std::move(step));
@@ -85,9 +53,7 @@ class LaunchGrouping {
  private:
   Entry entry(Step step) const {
     Entry made;
-    for (BufferId id : reads_of(step)) made.accesses.reads.insert(memory_[static_cast<size_t>(id)]);
-    for (BufferId id : writes_of(step)) made.accesses.writes.insert(memory_[static_cast<size_t>(id)]);
-    made.accesses.orders_all = std::holds_alternative<BindStep>(step);
+    made.accesses = accesses_.of(step);
     if (const auto threads = threads_of(step)) {
       made.threads = *threads;
       made.bytes = temporary_bytes(step);
@@ -174,7 +140,7 @@ class LaunchGrouping {
   }
 
   const loop::LoopProgram& program_;
-  std::vector<uint32_t> memory_;  // of each buffer, the first that it may share its memory with
+  AccessTable accesses_;
   std::vector<Entry> entries_;
 };
 

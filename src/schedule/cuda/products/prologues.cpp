@@ -7,6 +7,7 @@
 #include "schedule/buffer_lists.h"
 #include "schedule/cuda/launches/overlap.h"
 #include "schedule/cuda/products/few_rows.h"
+#include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
 namespace {
@@ -76,9 +77,7 @@ void make_prologues(const loop::LoopProgram& program, std::vector<Step>& steps) 
     for (CallStep* product : products) {
       product->prologue = *prologue;
       product->name = prologue->name + "_" + product->name;
-      product->provenance.insert(product->provenance.end(), prologue->provenance.begin(), prologue->provenance.end());
-      std::sort(product->provenance.begin(), product->provenance.end());
-      product->provenance.erase(std::unique(product->provenance.begin(), product->provenance.end()), product->provenance.end());
+      add_provenance(product->provenance, prologue->provenance);
     }
     steps.erase(steps.begin() + static_cast<ptrdiff_t>(at));
   }
