@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Files that may be compiled together (toroid_unity in cmake/folders.cmake) define helpers of different names: those of a folder of src/, of a
-# directory in src/passes, and all tests of a folder.
+# Files that may be compiled together (toroid_unity in cmake/folders.cmake) define helpers of different names: those of a folder of src/, of
+# a directory in src/passes, and all tests of a folder.
 #
 # usage: unity_names_test.sh [ROOT]      prints each such name with its files and exits 1 when there is one
 #
@@ -14,7 +14,8 @@ cd "$root"
 
 # Prints "GROUP NAME: FILES" of the tree at the working directory. Goes by clang-format's layout: a definition begins in column 1.
 check() {
-  # But for tests and what toroid_folder sets APART, the run side's files are compiled each by itself, and so is what is optimised for tests.
+  # But for tests and what toroid_folder sets APART, the run side's files are compiled each by itself, and so is what is optimised for
+  # tests.
   find src cli tests -name '*.cpp' ! -name '*_for_test.cpp' |
     awk '/_test\.cpp$/ || !/^src\/(base|tensor|library|runtime)\// ||
          /^src\/runtime\/cuda\// || /^src\/runtime\/kernels\/registry\/(problem|registry)\.cpp$/' |

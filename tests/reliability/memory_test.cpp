@@ -46,8 +46,8 @@ std::atomic<time_t> clock_is_off_by{0};
 }  // namespace
 
 #if TOROID_OWN_ALLOCATOR
-// Where a thread first uses a thread_local object that has a destructor, glibc notes it in 32 bytes, and ends the process itself where there
-// are none: nobody gets an error to handle. So these do not fail here (docs/reliability.md).
+// Where a thread first uses a thread_local object that has a destructor, glibc notes it in 32 bytes, and ends the process itself where
+// there are none: nobody gets an error to handle. So these do not fail here (docs/reliability.md).
 static const char* const note_destructor = static_cast<const char*>(dlsym(RTLD_DEFAULT, "__cxa_thread_atexit_impl"));
 static bool is_for_destructor(const void* caller) {
   constexpr std::ptrdiff_t kBytesOfFunction = 512;
