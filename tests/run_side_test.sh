@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface. Stripped, as a
-# release is, it is smaller than MOST bytes, if they are given.
+# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface, and
+# leaves no thread's memory to the C library. Stripped, as a release is, it is smaller than MOST bytes, if they are given.
 #
 # usage: run_side_test.sh LIBRARY [MOST]
 set -euo pipefail
@@ -19,6 +19,12 @@ shown=$(nm -D --defined-only --format=posix "$library" | cut -d' ' -f1 | grep -v
   echo "$library shows more than its interface: $(head -5 <<<"$shown" | tr '\n' ' ')"
   exit 1
 }
+
+# Thread-local memory of a library that is opened late, and destructors in it, end the process where there is no memory
+# (src/base/machine/per_thread.h).
+if nm -D -u "$library" | grep -q __cxa_thread_atexit || readelf -lW "$library" | grep -q '^ *TLS '; then
+  echo "$library has thread_local objects" && exit 1
+fi
 
 if [[ -n $most ]]; then
   stripped=$(mktemp)

@@ -1,11 +1,12 @@
 #include "base/error.h"
 #include "base/format.h"
+#include "base/machine/per_thread.h"
 
 #include <variant>
 
 namespace toroid {
 namespace {
-thread_local std::vector<std::variant<std::string, std::function<std::string()>>> context_stack;
+PerThread<std::vector<std::variant<std::string, std::function<std::string()>>>> context_stack;
 
 const std::string& text_of(const std::string& text) { return text; }
 std::string text_of(const std::function<std::string()>& text) { return text(); }
@@ -28,7 +29,8 @@ std::string_view to_string(ErrorKind kind) {
 // holds within itself.
 Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {
   try {
-    for (auto scope = context_stack.rbegin(); scope != context_stack.rend(); ++scope) {
+    const auto& scopes = context_stack.get();
+    for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope) {
       locations_.push_back(std::visit([](const auto& text) { return "while " + text_of(text); }, *scope));
     }
     refresh();
@@ -60,10 +62,10 @@ void Error::refresh() {
   if (!help_.empty()) what_ += "\n  help: " + help_;
 }
 
-ErrorContext::ErrorContext(Text text) { context_stack.emplace_back(std::move(text.value)); }
-ErrorContext::~ErrorContext() { context_stack.pop_back(); }
-LazyErrorContext::LazyErrorContext(std::function<std::string()> text) { context_stack.emplace_back(std::move(text)); }
-LazyErrorContext::~LazyErrorContext() { context_stack.pop_back(); }
+ErrorContext::ErrorContext(Text text) { context_stack.get().emplace_back(std::move(text.value)); }
+ErrorContext::~ErrorContext() { context_stack.get().pop_back(); }
+LazyErrorContext::LazyErrorContext(std::function<std::string()> text) { context_stack.get().emplace_back(std::move(text)); }
+LazyErrorContext::~LazyErrorContext() { context_stack.get().pop_back(); }
 
 void internal_error(const char* file, int line, const char* condition, const std::string& message) {
   std::string text = formatted("toroid is at fault: check '{}' failed at {}:{}", condition, file, line);

@@ -1,6 +1,5 @@
 // Allocations that fail, one after the other, and clocks that are wrong by years. Both are made by functions of the C library that this
 // program defines itself.
-#include <dlfcn.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,15 +45,6 @@ std::atomic<time_t> clock_is_off_by{0};
 }  // namespace
 
 #if TOROID_OWN_ALLOCATOR
-// Where a thread first uses a thread_local object that has a destructor, glibc notes it in 32 bytes, and ends the process itself where
-// there are none: nobody gets an error to handle. So these do not fail here (docs/reliability.md).
-static const char* const note_destructor = static_cast<const char*>(dlsym(RTLD_DEFAULT, "__cxa_thread_atexit_impl"));
-static bool is_for_destructor(const void* caller) {
-  constexpr std::ptrdiff_t kBytesOfFunction = 512;
-  const std::ptrdiff_t at = static_cast<const char*>(caller) - note_destructor;
-  return note_destructor != nullptr && at >= 0 && at < kBytesOfFunction;
-}
-
 // glibc exports the functions behind its own names for this use.
 extern "C" {
 void* __libc_malloc(size_t size);
@@ -63,9 +53,7 @@ void* __libc_realloc(void* old, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 
 void* malloc(size_t size) { return must_fail() ? nullptr : __libc_malloc(size); }
-void* calloc(size_t count, size_t size) {
-  return !is_for_destructor(__builtin_return_address(0)) && must_fail() ? nullptr : __libc_calloc(count, size);
-}
+void* calloc(size_t count, size_t size) { return must_fail() ? nullptr : __libc_calloc(count, size); }
 void* realloc(void* old, size_t size) { return must_fail() ? nullptr : __libc_realloc(old, size); }
 void* memalign(size_t alignment, size_t size) { return must_fail() ? nullptr : __libc_memalign(alignment, size); }
 void* aligned_alloc(size_t alignment, size_t size) { return must_fail() ? nullptr : __libc_memalign(alignment, size); }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/machine/machine.h"
 #include "base/machine/out_of_memory.h"
+#include "base/machine/per_thread.h"
 #include "cache/code_identity.h"
 #include "driver/eager/loaded_operator.h"
 #include "driver/eager/operator_program.h"
@@ -211,8 +212,12 @@ std::vector<HostTensor> EagerCache::call(std::string_view op, std::span<const Ea
 
 std::vector<HostTensor> EagerCache::State::call(std::string_view op, std::span<const EagerArgument> arguments) {
   // Kept from call to call, so that a hit allocates its results alone.
-  thread_local std::string key;
-  thread_local std::vector<const TensorView*> tensors;
+  struct Kept {
+    std::string key;
+    std::vector<const TensorView*> tensors;
+  };
+  static PerThread<Kept> of_threads;
+  auto& [key, tensors] = of_threads.get();
   key.clear();
   append_call_key(key, op, arguments);
   std::shared_ptr<const KnownCall> known = find(key);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/machine/aligned_bytes.h"
+#include "base/machine/per_thread.h"
 
 namespace toroid {
 
@@ -14,24 +15,26 @@ inline int64_t padded_stride(int64_t floats) {
   return ((floats + kLine - 1) / kLine | 1) * kLine;
 }
 
+// Of static storage, as all that threads have their own of (per_thread.h).
 class Scratch {
  public:
-  // So many elements, 64-byte aligned, valid until the next call. Throws std::bad_alloc.
+  // So many elements of this thread's, 64-byte aligned, valid until its next call. Throws std::bad_alloc.
   template <class Element = float>
   Element* get(int64_t count) {
     const size_t bytes = static_cast<size_t>(count) * sizeof(Element);
-    if (!memory_ || bytes > memory_->size()) {
-      memory_.reset();
-      memory_.emplace(bytes < kMuch ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage);
+    std::optional<AlignedBytes>& memory = memory_.get();
+    if (!memory || bytes > memory->size()) {
+      memory.reset();
+      memory.emplace(bytes < kMuch ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage);
     }
-    return reinterpret_cast<Element*>(memory_->data());
+    return reinterpret_cast<Element*>(memory->data());
   }
 
  private:
   // From here on in whole large pages, which AlignedBytes asks for.
   static constexpr size_t kMuch = size_t{512} << 10, kLargePage = size_t{2} << 20;
 
-  std::optional<AlignedBytes> memory_;
+  PerThread<std::optional<AlignedBytes>> memory_;
 };
 
 }  // namespace toroid

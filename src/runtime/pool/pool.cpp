@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/machine/per_thread.h"
+
 #if defined(__x86_64__)
 #define TOROID_PAUSE() __builtin_ia32_pause()
 #else
@@ -15,7 +17,7 @@ namespace {
 
 constexpr int kSpins = 4000;  // about 50 microseconds
 
-thread_local bool inside_call = false;
+PerThread<bool> inside_call;
 
 }  // namespace
 
@@ -99,7 +101,11 @@ void RuntimePool::run_others(int thread) {
 }
 
 void RuntimePool::work(int thread) {
-  inside_call = true;
+  try {
+    inside_call.get() = true;
+  } catch (const std::bad_alloc&) {  // the others do its share
+    return;
+  }
   Share& own = shares_[static_cast<size_t>(thread)];
   for (;;) {
     const uint32_t now = epoch_.load(std::memory_order_acquire);
@@ -113,7 +119,7 @@ void RuntimePool::work(int thread) {
   }
 }
 
-int RuntimePool::threads_from_here() const { return inside_call ? 1 : threads(); }
+int RuntimePool::threads_from_here() const { return inside_call.get() ? 1 : threads(); }
 
 bool RuntimePool::all_are_done() const {
   int64_t done = 0;
@@ -124,7 +130,8 @@ bool RuntimePool::all_are_done() const {
 void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
   if (n <= 0) return;
   grain = std::max<int64_t>(1, grain);
-  if (n <= grain || workers_.empty() || inside_call || busy_.exchange(true, std::memory_order_acquire)) {
+  bool& is_inside = inside_call.get();
+  if (n <= grain || workers_.empty() || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
     body(argument, 0, n);
     return;
   }
@@ -142,10 +149,10 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
   }
   epoch_.fetch_add(1);
   epoch_.notify_all();
-  inside_call = true;
+  is_inside = true;
   run_share(shares_[0], 0);
   run_others(0);
-  inside_call = false;
+  is_inside = false;
   for (int spin = 0; !all_are_done(); ++spin) {
     if (spin < kSpins) {
       TOROID_PAUSE();

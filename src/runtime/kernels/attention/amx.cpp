@@ -18,7 +18,7 @@ constexpr int64_t kQueries = 2 * kTileSide;  // at a time
 constexpr int64_t kKeys = 1024;              // at a time: their scores with the queries take 128 KiB
 static_assert(kKeys % kTileSide == 0);
 
-thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_queries, scratch_for_sums;
+Scratch scratch_for_keys, scratch_for_values, scratch_for_queries, scratch_for_sums;
 
 std::byte* bytes_of(Scratch& scratch, int64_t bytes) {
   return reinterpret_cast<std::byte*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes));

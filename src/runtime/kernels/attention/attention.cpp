@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kQueries = 48;  // at a time
 constexpr int64_t kKeys = 1024;   // at a time: their scores with the queries take 192 KiB
 
-thread_local Scratch scratch_for_keys, scratch_for_values, scratch_for_scores;
-thread_local Scratch widened_queries, widened_keys, widened_values;
+Scratch scratch_for_keys, scratch_for_values, scratch_for_scores;
+Scratch widened_queries, widened_keys, widened_values;
 
 class Attention {
  public:

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kQueries = 48;  // at a time
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-thread_local Scratch scratch_for_scores;
+Scratch scratch_for_scores;
 
 // x = exp(x) for x <= 0: x = n ln 2 + r, exp(r) by its Taylor series for |r| <= ln 2 / 2, whose rest is below 2^-57, 2^n by adding to the
 // exponent.

@@ -19,7 +19,7 @@ constexpr int64_t kMostOfFloat16 = 8;   // to widen it costs more
 constexpr int64_t kFewestInTiles = 5;   // queries: with fewer, vectors wait less for memory
 static_assert(kPartKeys % kKeys == 0 && kKeys % kManyKeys == 0);
 
-thread_local Scratch scratch_for_queries, scratch_for_sums;
+Scratch scratch_for_queries, scratch_for_sums;
 
 // How rows of elements meet a few queries, by vectors or in tiles: what AttentionOfFew does not do itself.
 template <class E>

@@ -22,7 +22,7 @@ constexpr int64_t kStrip = kStripTiles * kTileSide;
 constexpr int64_t kSumBytes = kTileSide * kTileSide * static_cast<int64_t>(sizeof(float));
 constexpr int64_t kMostTiles = 4;  // of sums, in registers 0 to 3
 
-thread_local Scratch scratch_for_tiles;
+Scratch scratch_for_tiles;
 
 int64_t bytes_of(int64_t elements) { return elements * static_cast<int64_t>(sizeof(BFloat16)); }
 

@@ -11,7 +11,7 @@ constexpr int64_t kEnoughTasks = 32;
 constexpr int64_t kManyRows =
     256;  // as good as a batch of their own: what they need of the keys more than once costs little beside the rest
 
-thread_local Scratch scratch_for_result, scratch_for_kept;
+Scratch scratch_for_result, scratch_for_kept;
 
 }  // namespace
 

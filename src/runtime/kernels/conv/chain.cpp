@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
@@ -25,7 +26,7 @@ constexpr double kPerMovedByte = 0.006;  // of what several threads write, and r
 constexpr double kStart = 2000;          // of work for several threads
 constexpr double kWorthIt = 0.97;        // of the time in turn: for less, rows are not made twice
 
-thread_local Scratch scratch_for_rings;
+Scratch scratch_for_rings;
 
 // The rows of its image that rows of a convolution's result see.
 Range rows_seen(const ConvolutionShape& s, Range rows) {
@@ -189,7 +190,8 @@ class BandRun {
 
   // This thread's; from its own beginning where it was elsewhere before.
   Progress& progress(int64_t image, int64_t row) const {
-    static thread_local Progress progress;
+    static PerThread<Progress> of_threads;
+    Progress& progress = of_threads.get();
     const size_t count = stages_.size();
     if (progress.run != run_) {
       progress = {.run = run_, .image = -1};

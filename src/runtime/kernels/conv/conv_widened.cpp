@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kPiece = 4096;  // elements that a thread takes at a time
 
-thread_local Scratch scratch_for_image, scratch_for_filters, scratch_for_bias, scratch_for_result;
+Scratch scratch_for_image, scratch_for_filters, scratch_for_bias, scratch_for_result;
 
 // Elements at strided positions, in row-major order, as float32.
 void widen_operand(RuntimePool& pool, const ToroidOperand& operand, float* to) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
@@ -109,7 +110,8 @@ Convolve chosen() {
 
 void convolve_plane_f32(const PlaneConvolution& shape, const float* in, const float* filter, float* out) {
   if (shape.out[0] <= 0 || shape.out[1] <= 0) return;
-  thread_local std::vector<float> copy;
+  static PerThread<std::vector<float>> of_threads;
+  std::vector<float>& copy = of_threads.get();
   const Runs runs = runs_of(shape);
   copy.resize(std::max(copy.size(), static_cast<size_t>(runs.rows * runs.row_length)));
   copy_runs(shape, runs, in, copy.data());

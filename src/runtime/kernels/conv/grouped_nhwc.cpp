@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/depthwise_microkernel.h"
 #include "runtime/kernels/conv/filter_layout.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr int64_t kPositions = DepthwiseKernels::kMostPositions;  // of a strip, at most
 constexpr int64_t kFloatsPerBlock = 4096;                         // that an epilogue gets at a time: a part of the first-level cache
 
-thread_local Scratch scratch_for_block, scratch_for_rows;
+Scratch scratch_for_block, scratch_for_rows;
 
 // The channels of an image with groups in the way of depthwise_microkernel.h, if it takes them.
 std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channels, int64_t out_channels) {
@@ -186,7 +187,8 @@ class DepthwiseConvolver : public RowConvolution {
   void run_row(const float* weights, int64_t image, int64_t o, const ImageRing& in, const ProductOutput& out, Range channels) const {
     weights += channels.first / lanes_ * vector_weights_;
     const int64_t first_row = (image * s_.out[1] + o) * s_.out[2];
-    static thread_local FilterRows rows;
+    static PerThread<FilterRows> of_threads;
+    FilterRows& rows = of_threads.get();
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
     if (is_for_registers(out.epilogue) && out.epilogue->post_ops.residual == nullptr && fills_vectors() && kernels_.can_finish) {
       const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + channels.first);
@@ -252,7 +254,8 @@ class DepthwiseConvolver : public RowConvolution {
         run_strip(image + horizontal.first * column_, weights + horizontal.first * s_.in_channels * lanes_, rows, horizontal.size(), 1,
                   channels.size(), to);
       } else {
-        static thread_local FilterRows some;
+        static PerThread<FilterRows> of_threads;
+        FilterRows& some = of_threads.get();
         set_rows(in, o, horizontal, some);
         run_strip(image, weights, some, 1, 1, channels.size(), to);
       }

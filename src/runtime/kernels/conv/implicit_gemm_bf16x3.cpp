@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMostSteps = 48;  // of two tiles of columns at a time, so that all strips find them in the second-level cache
 
-thread_local Scratch scratch_for_band;
-thread_local Scratch scratch_for_sums;
+Scratch scratch_for_band;
+Scratch scratch_for_sums;
 
 // The band as [step of channels][position][part][element]; null where it cannot be.
 const std::byte* split_band(const PartsBand& band) {

@@ -139,7 +139,7 @@ TOROID_ON_MACHINES_WITH_TILES(PartsBandOfTiles);
 TEST_P(PartsBandOfTiles, SaysWhatItDoesNotTake) {
   const int64_t depth = 9 * 32, columns = 20;
   std::vector<float> band(5 * 6 * 32, 1.0f), weights(static_cast<size_t>(depth * columns), 1.0f), sums(3 * 4 * 20, -1.0f);
-  Scratch memory;
+  static Scratch memory;
   float* packed = memory.get(PackedBf16x3::size(depth, columns));
   const PartsBand parts = {band.data(), 5, 6, 32, {3, 3}, {1, 1}, 4};
   auto convolve = [&] {

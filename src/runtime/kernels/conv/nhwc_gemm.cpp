@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/kernels/conv/conv.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
@@ -26,7 +27,7 @@ constexpr int64_t kFewChannels = 8;           // stay in planes
 constexpr int64_t kLeastChannelsInPairs = 8;  // fewer are quicker as scattered elements
 constexpr double kCyclesToGather = 2;         // and split an element of a row whose runs are not the steps of a product in parts
 
-thread_local Scratch scratch_for_band;
+Scratch scratch_for_band;
 
 bool splits_bands(const ConvolutionShape& s, int64_t channel_stride);
 
@@ -249,7 +250,8 @@ class Convolver : public RowConvolution {
     const int64_t at_once = positions_at_once(), chunks = (count + at_once - 1) / at_once;
     // Whole strips of the innermost loops, but at the end.
     const int64_t strip = in_parts_ ? 2 * kTileSide : 1, strips = (count + strip - 1) / strip;
-    static thread_local std::vector<const float*> pointers;
+    static PerThread<std::vector<const float*>> of_threads;
+    std::vector<const float*>& pointers = of_threads.get();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const Range positions = {strips * chunk / chunks * strip, std::min(count, strips * (chunk + 1) / chunks * strip)};
       pointers.resize(static_cast<size_t>(positions.size()));

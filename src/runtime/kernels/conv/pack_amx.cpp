@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/memory/scratch.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr int64_t kGatheredChannels = 24;  // fewer would leave too much of their places empty
 constexpr int64_t kBandPositions = 512;
 
-thread_local Scratch scratch_for_band, scratch_for_tiles;
+Scratch scratch_for_band, scratch_for_tiles;
 
 uint16_t* bits_of(Scratch& scratch, int64_t bytes) {
   return reinterpret_cast<uint16_t*>(scratch.get((bytes + kWordBytes - 1) / kWordBytes));
@@ -135,7 +136,8 @@ BandPositions ImageTiles::places(const uint16_t* data, Range rows) const {
       copy_row(row, phases_[p], step_places, to + (static_cast<int64_t>(p) * phase_places + r * columns) * kTileRowBytes);
     }
   }
-  static thread_local std::vector<int64_t> offsets;
+  static PerThread<std::vector<int64_t>> of_threads;
+  std::vector<int64_t>& offsets = of_threads.get();
   offsets.clear();
   for (const Element& element : elements_) {
     for (int64_t step = 0; step < steps_of_element_; ++step) {

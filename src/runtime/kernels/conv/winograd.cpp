@@ -24,9 +24,9 @@
 namespace toroid {
 namespace {
 
-thread_local Scratch scratch_for_tiles;  // transformed
-thread_local Scratch scratch_for_products;
-thread_local Scratch scratch_for_outputs;
+Scratch scratch_for_tiles;  // transformed
+Scratch scratch_for_products;
+Scratch scratch_for_outputs;
 
 // Sizes of the work in tiles of m x m outputs.
 struct Tiling {

@@ -547,7 +547,7 @@ class Rows {
   }
 
   void run(int64_t begin, int64_t count) const {
-    thread_local Scratch scratch;
+    static Scratch scratch;
     const int64_t floats = sizeof(T) / sizeof(float), each = padded_stride((plan_.n + 1) * count * floats);
     const int64_t terms = (plan_.radices.empty() ? 0 : plan_.radices.back() / 2) * 4 * kMostLanes;
     float* const memory = scratch.get(6 * each + terms);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostPackedBytes = int64_t{36} << 20;  // of b at a time
 
-thread_local Scratch scratch_for_panels;
+Scratch scratch_for_panels;
 
 }  // namespace
 

@@ -18,7 +18,7 @@ constexpr int kFewRows = 4;  // at a time
 constexpr int kDotColumns = 4;
 constexpr int64_t kMostSums = 4096;  // of a block of columns: they stay in the first-level cache
 
-thread_local Scratch scratch_for_product;
+Scratch scratch_for_product;
 
 // In pairs: the two halves, then the halves of their sum.
 template <class Vector>

@@ -21,8 +21,8 @@ constexpr int64_t kShortRun = 8;
 constexpr int64_t kUnluckyStride = 512;
 constexpr int64_t kPanelsWorthACopy = 4;
 
-thread_local Scratch scratch_for_block;
-thread_local Scratch scratch_for_copy;
+Scratch scratch_for_block;
+Scratch scratch_for_copy;
 
 // Rows cut into strips of nearly the same length, the longer ones first. Short strips take less time than two divisions each.
 struct Strips {

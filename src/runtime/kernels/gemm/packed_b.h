@@ -16,7 +16,7 @@ template <class Element>
 using PackPanelOf = std::function<void(int64_t panel, Range rows, Element* out)>;
 using PackPanel = PackPanelOf<float>;
 
-inline thread_local Scratch scratch_for_panel_part;
+inline Scratch scratch_for_panel_part;
 
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i].
 // All panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the

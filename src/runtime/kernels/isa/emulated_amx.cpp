@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -18,9 +19,10 @@ struct Registers {
   bool are_set_up = false;
   alignas(64) std::byte bytes[kRegisters][kTileBytes];
 };
-thread_local Registers registers;
+PerThread<Registers> of_threads;
 
 std::byte* bytes_of(int tile) {
+  Registers& registers = of_threads.get();
   TOROID_CHECK(registers.are_set_up, "tiles are used without TileRegisters");
   return registers.bytes[tile];
 }
@@ -126,10 +128,11 @@ void add_product(void (*multiply)(Tile<Sum>&, const Tile<Left>&, const Tile<Righ
 }  // namespace
 
 void set_up() {
+  Registers& registers = of_threads.get();
   registers.are_set_up = true;
   std::memset(registers.bytes, 0, sizeof registers.bytes);
 }
-void release() { registers.are_set_up = false; }
+void release() { of_threads.get().are_set_up = false; }
 
 void zero(int tile) { std::memset(bytes_of(tile), 0, kTileBytes); }
 

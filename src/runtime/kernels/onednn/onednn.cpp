@@ -119,7 +119,7 @@ void execute(const Operation& operation, std::initializer_list<Argument> argumen
     given.push_back({argument.role, memory});
   };
   for (const Argument& argument : arguments) give(argument);
-  static thread_local Scratch scratch;
+  static Scratch scratch;
   const DescPointer scratchpad = layout(operation.desc, dnnl_query_scratchpad_md);
   if (const int64_t floats = floats_of(scratchpad); floats > 0) give({DNNL_ARG_SCRATCHPAD, scratchpad, scratch.get(floats)});
   dnnl_stream_t made = nullptr;
@@ -145,7 +145,7 @@ const void* prepared_weights(const KernelCall& call, const Operation& operation,
   return call.prepared->get(data, made_for, floats_of(wanted), [&](float* to) { reorder(given, data, wanted, to); });
 }
 
-thread_local Scratch scratch_for_part, scratch_for_weights;
+Scratch scratch_for_part, scratch_for_weights;
 
 // Where a part of the result goes: [rows, columns] at `data`, or, when there is an epilogue, in a buffer of this thread.
 class PartOfResult {

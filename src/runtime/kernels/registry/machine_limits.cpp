@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
@@ -113,9 +114,13 @@ double flops_of(RuntimePool& pool, double flops, F once) {
 double int8_flops_in_vectors(RuntimePool& pool, const ByteKernels& kernels) {
   constexpr int64_t kWords = 64;
   const int rows = ByteKernels::kMostRows, tiles = kernels.tiles;
-  static thread_local std::vector<uint32_t> a, b;
-  static thread_local std::vector<int32_t> c;
+  struct Sides {
+    std::vector<uint32_t> a, b;
+    std::vector<int32_t> c;
+  };
+  static PerThread<Sides> of_threads;
   return flops_of(pool, 2.0 * static_cast<double>(kWords * kernels.elements * rows * tiles * ByteKernels::kColumns), [&] {
+    auto& [a, b, c] = of_threads.get();
     if (c.empty()) {
       a.assign(kWords, 0x01020301);
       b.assign(static_cast<size_t>(kWords * tiles * ByteKernels::kColumns), 0x01020301);
@@ -132,9 +137,13 @@ double bf16_flops_in_pairs(RuntimePool& pool, const Bf16DotMicrokernels& kernels
   constexpr int64_t kPairs = 64;
   const int rows = GemmMicrokernels::kMostRows, vectors = gemm_microkernels().vectors;
   const int64_t width = gemm_microkernels().panel_width();
-  static thread_local std::vector<uint16_t> a, b;
-  static thread_local std::vector<float> c;
+  struct Sides {
+    std::vector<uint16_t> a, b;
+    std::vector<float> c;
+  };
+  static PerThread<Sides> of_threads;
   return flops_of(pool, 2.0 * static_cast<double>(kPairs * 2 * rows * width), [&] {
+    auto& [a, b, c] = of_threads.get();
     if (c.empty()) {
       a.assign(2 * kPairs, 0x3f80);
       b.assign(static_cast<size_t>(2 * kPairs * width), 0x3f80);
@@ -152,14 +161,14 @@ double flops_in_parts(RuntimePool& pool) {
     // Numbers with all their bits: on simpler ones tiles are faster.
     std::vector<float> numbers(static_cast<size_t>(kSide * kDepth)), sums(static_cast<size_t>(kSide * kSide));
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 2654435761u % 16777213u) * 0x1p-24f;
-    Scratch memory;
+    static Scratch memory;
     float* packed = memory.get(PackedBf16x3::size(kDepth, kSide));
     pack_bf16x3({numbers.data(), kSide, 1}, kDepth, kSide, 0, 1, packed);
     const PackedBf16x3 right = {kDepth, kSide, packed};
     std::vector<const float*> rows;
     for (int64_t i = 0; i < kSide; ++i) rows.push_back(numbers.data() + i * kDepth);
     const Run run = {0, kDepth};
-    Scratch left_memory;
+    static Scratch left_memory;
     auto* left = reinterpret_cast<std::byte*>(left_memory.get(kSide * kDepth * kPartsOfFloat / 2));
     constexpr int64_t kStep = kSide * kPartsRowBytes, kOffsets[] = {0, kStep};
     split_rows(StepElements({&run, 1}), 0, 2, rows, kStep, left);

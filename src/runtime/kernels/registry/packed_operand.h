@@ -16,7 +16,7 @@ inline const void* data_of_batch(const ToroidOperand& operand, int64_t batch) {
   return static_cast<const std::byte*>(operand.data) + batch_offset(operand, operand.rank - 2, batch) * size_bytes(dtype_of(operand));
 }
 
-inline thread_local Scratch scratch_for_packed_operand;
+inline Scratch scratch_for_packed_operand;
 
 class PackedOperand {
  public:

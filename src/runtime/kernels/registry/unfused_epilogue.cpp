@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kPieceElements = 4096;  // that a thread takes at a time: they stay in the first-level cache when they are widened
 
-thread_local Scratch scratch_for_result;
-thread_local Scratch scratch_for_rows;
+Scratch scratch_for_result;
+Scratch scratch_for_rows;
 
 // Rows of 16-bit floats, some at a time as float32.
 void give_widened(const ToroidEpilogue& epilogue, DType dtype, const uint16_t* result, int64_t columns, Range rows) {

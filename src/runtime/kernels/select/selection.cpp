@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/machine/per_thread.h"
 #include "library/sort_keys.h"
 
 namespace toroid::selection {
@@ -105,7 +106,7 @@ struct KeyAt {
 // Of any dtype: for rows so long that few are, as their time hides the calls.
 using AnyKeyAt = std::function<uint64_t(int64_t)>;
 
-// One element of each row: choose(n, key_at, candidates) gives its position.
+// One element of each row: choose(n, key_at, candidates.get()) gives its position.
 template <class Choose>
 void one_of_each_row(const LibraryCall& call, Choose choose) {
   with_sort_keys(call.inputs[0].dtype, [&](auto bits, auto key_of) {
@@ -114,9 +115,9 @@ void one_of_each_row(const LibraryCall& call, Choose choose) {
     const Rows<T> rows(call);
     if (rows.length == 0) return;
     rows.for_each(call, [&](int64_t r) {
-      thread_local std::vector<int64_t> candidates;
+      static PerThread<std::vector<int64_t>> candidates;
       const KeyAt<T, decltype(key_of)> key_at = {rows.row(r)};
-      rows.give(r, 0, choose(rows.length, Key{}, static_cast<int>(sizeof(T) * 8), key_at, candidates));
+      rows.give(r, 0, choose(rows.length, Key{}, static_cast<int>(sizeof(T) * 8), key_at, candidates.get()));
     });
   });
 }
@@ -126,7 +127,8 @@ constexpr int64_t kLongestRow = INT64_C(0xffffffff);
 
 template <class Key, class Keys>
 int64_t mode_of(int64_t n, const Keys& key_at) {
-  thread_local std::vector<Placed<Key>> entries;
+  static PerThread<std::vector<Placed<Key>>> of_threads;
+  std::vector<Placed<Key>>& entries = of_threads.get();
   entries.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) entries[static_cast<size_t>(i)] = placed<Key>(static_cast<Key>(key_at(i)), i);
   std::sort(entries.begin(), entries.end());
@@ -190,7 +192,8 @@ void topk(const LibraryCall& call) {
     require_place(rows.results - 1, rows.length);
     auto give_row = [&](int64_t r, auto wide, const auto& key_at) {
       using Wide = decltype(wide);
-      thread_local std::vector<Placed<Wide>> entries;
+      static PerThread<std::vector<Placed<Wide>>> of_threads;
+      std::vector<Placed<Wide>>& entries = of_threads.get();
       first_in_order<Wide>(rows.length, rows.results, key_at, entries);
       for (int64_t k = 0; k < rows.results; ++k) rows.give(r, k, position_of<Wide>(entries[static_cast<size_t>(k)]));
     };

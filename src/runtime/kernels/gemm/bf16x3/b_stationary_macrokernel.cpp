@@ -7,7 +7,7 @@
 namespace toroid {
 namespace {
 
-thread_local Scratch scratch;
+Scratch scratch;
 
 // Of a strip's tiles, a step after the other.
 constexpr int64_t kMostSteps = 256;

@@ -19,10 +19,10 @@ constexpr int64_t kTilesAtOnce = 4;     // of rows, with a panel of columns: 16 
 constexpr int64_t kMostSums = 1 << 20;  // 4 MiB, where sums wait for the next part of the depth
 constexpr int64_t kStripTiles = 2, kStripRows = kStripTiles * kTileSide;
 
-thread_local Scratch scratch_for_rows;
-thread_local Scratch scratch_for_sums;
-thread_local Scratch scratch_for_panel;
-thread_local Scratch scratch_for_narrow_panels;
+Scratch scratch_for_rows;
+Scratch scratch_for_sums;
+Scratch scratch_for_panel;
+Scratch scratch_for_narrow_panels;
 
 int64_t depths_of(int64_t steps) { return std::max<int64_t>(1, divide_up(steps, kPartSteps)); }
 

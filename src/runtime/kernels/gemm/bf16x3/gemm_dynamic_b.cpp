@@ -13,9 +13,9 @@ namespace {
 constexpr int64_t kMostSteps = 16;   // of the depth at a time
 constexpr int64_t kMostRows = 4096;  // at a time, where sums wait for the next part of the depth
 
-thread_local Scratch scratch_for_panels;
-thread_local Scratch scratch_for_turned;
-thread_local Scratch scratch_for_plain;
+Scratch scratch_for_panels;
+Scratch scratch_for_turned;
+Scratch scratch_for_plain;
 
 struct Sides {
   Matrix a;  // whose rows lie together

@@ -50,7 +50,7 @@ void multiply_as_bf16x3(Sides sides, RuntimePool& pool, int64_t m, int64_t n, in
                         const ProductOutput& out) {
   if (m == 0 || n == 0 || k == 0) return multiply_packed(pool, m, n, k, a, b, out);
   if (sides == Sides::AsTheyCome) return toroid::multiply_as_bf16x3(pool, m, n, k, a, b, out);
-  Scratch memory;
+  static Scratch memory;
   float* const packed = memory.get(PackedBf16x3::size(k, n));
   pack_bf16x3(pool, b, k, n, 0, PackedBf16x3::panels(n), packed);
   multiply_all(pool, m, a, PackedBf16x3{k, n, packed}, out);

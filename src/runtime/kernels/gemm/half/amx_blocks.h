@@ -16,7 +16,7 @@ constexpr int64_t kPartSteps = 8;       // of the depth: what two tiles of colum
 constexpr int64_t kMostBlockTiles = 8;  // of rows
 
 // Not within the function below: a thread that only runs its bodies would not pass their definitions, and not free them.
-inline thread_local Scratch scratch_for_left_tiles, scratch_for_tile_sums;
+inline Scratch scratch_for_left_tiles, scratch_for_tile_sums;
 
 // Where a block's sums go.
 struct TileBlock {

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kPairs = 512, kPairsOfOneStrip = 64;  // of a panel at a time: 128 and 16 KiB
 constexpr int64_t kMostInRows = 24;                     // rows that meet those of a right side that is not packed
 
-thread_local Scratch scratch_for_rows, scratch_for_block;
+Scratch scratch_for_rows, scratch_for_block;
 
 Matrix16 matrix_of(const ToroidOperand& operand, int64_t batch) {
   const int32_t dims = operand.rank - 2;

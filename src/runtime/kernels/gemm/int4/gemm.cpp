@@ -14,7 +14,7 @@
 namespace toroid {
 namespace {
 
-thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
+Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
     scratch_for_matrix;
 
 // Of numbers, scales and zero points at these strides.

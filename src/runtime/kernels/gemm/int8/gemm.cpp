@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kExactDepth = 512;
 
-thread_local Scratch scratch_for_rows, scratch_for_wide, scratch_for_panels, scratch_for_block;
+Scratch scratch_for_rows, scratch_for_wide, scratch_for_panels, scratch_for_block;
 
 TileMatrix matrix_of(const ToroidOperand& operand, int64_t batch) {
   const int32_t dims = operand.rank - 2;

@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kNarrowBytes = kTileBytes / 2;  // of a tile's elements as int8
 
-thread_local Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums;
+Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums;
 
 using Int8Matrix = MatrixOf<int8_t>;
 

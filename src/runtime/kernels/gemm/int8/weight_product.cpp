@@ -7,7 +7,7 @@
 namespace toroid {
 namespace {
 
-thread_local Scratch scratch_for_copy;
+Scratch scratch_for_copy;
 
 // A row as the sum of three of bfloat16, each cut off, not rounded, so that none overflows; the last is exact. to[part][step].
 TOROID_INLINE void split_into_three(const float* from, int64_t k, int64_t part_bytes, std::byte* to) {

@@ -9,7 +9,7 @@
 
 namespace toroid {
 
-inline thread_local Scratch scratch_for_wide_tiles;
+inline Scratch scratch_for_wide_tiles;
 
 // Rows of the left side, of any float, as float32.
 class FloatRows {
