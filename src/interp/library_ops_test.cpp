@@ -52,6 +52,33 @@ TEST(LibraryOps, CholeskyOfABatch) {
   expect_near(upper[0], {2, 1, 0, 2, 1, 0, 0, 3});
 }
 
+TEST(LibraryOps, InfiniteMatricesHaveDecompositionsOfNaN) {
+  const double inf = HUGE_VAL, nan = std::nan("");
+  const auto is_nan = [](const HostTensor& x) {
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      if (!std::isnan(x.double_at(i))) return false;
+    }
+    return true;
+  };
+  const std::vector<Result> svd = {{DType::F32, {2, 2}}, {DType::F32, {2}}, {DType::F32, {2, 2}}}, svdvals = {{DType::F32, {2}}};
+  for (const HostTensor& each : call("linalg.svd", {f32({2, 2}, {inf, 1, 1, 2})}, svd, {false})) EXPECT_TRUE(is_nan(each));
+  EXPECT_TRUE(is_nan(call("linalg.svdvals", {f32({2, 2}, {1, -inf, 1, 2})}, svdvals)[0]));
+  EXPECT_THROW(call("linalg.svd", {f32({2, 2}, {nan, inf, 1, 2})}, svd, {false}), Error);
+  EXPECT_THROW(call("linalg.svdvals", {f32({2, 2}, {nan, 1, 1, 2})}, svdvals), Error);
+
+  // Of a symmetric matrix one triangle counts.
+  const std::vector<Result> eigh = {{DType::F32, {2}}, {DType::F32, {2, 2}}}, eigvalsh = {{DType::F32, {2}}};
+  const HostTensor above = f32({2, 2}, {1, nan, 2, 3}), below = f32({2, 2}, {1, 2, inf, 3});
+  for (const bool upper : {false, true}) {
+    const HostTensor& good = upper ? below : above;
+    const HostTensor& bad = upper ? above : below;
+    expect_near(call("linalg.eigh", {good}, eigh, {upper})[0], {-0.2360680, 4.236068});
+    expect_near(call("linalg.eigvalsh", {good}, eigvalsh, {upper})[0], {-0.2360680, 4.236068});
+    for (const HostTensor& each : call("linalg.eigh", {bad}, eigh, {upper})) EXPECT_TRUE(is_nan(each));
+    EXPECT_TRUE(is_nan(call("linalg.eigvalsh", {bad}, eigvalsh, {upper})[0]));
+  }
+}
+
 TEST(LibraryOps, FailuresAreReportedOrThrown) {
   const HostTensor singular = f32({2, 2}, {1, 2, 2, 4});
   const auto with_info = call("linalg.inv", {singular}, {{DType::F32, {2, 2}}, {DType::I32, {}}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -108,6 +109,10 @@ void need_finite(const Matrix& a, std::string_view what) {
   if (!a.allFinite()) {
     throw Error(ErrorKind::InvalidInput, formatted("{} of a matrix with infinite or NaN elements does not converge", what));
   }
+}
+
+void store_nan(const Batch& batch, size_t output, int64_t index, int64_t rows, int64_t columns) {
+  batch.store(output, index, Matrix(Matrix::Constant(rows, columns, std::numeric_limits<double>::quiet_NaN())));
 }
 
 }  // namespace toroid::linalg

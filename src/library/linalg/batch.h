@@ -48,6 +48,9 @@ class Batch {
 // Throws Error{InvalidInput} that says what does not converge.
 void need_finite(const Matrix& a, std::string_view what);
 
+// Every element of an output is NaN.
+void store_nan(const Batch& batch, size_t output, int64_t index, int64_t rows, int64_t columns);
+
 inline bool is_f32(const LibraryCall& call) { return call.inputs[0].dtype == DType::F32; }
 
 }  // namespace toroid::linalg

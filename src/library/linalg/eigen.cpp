@@ -12,13 +12,26 @@ namespace {
 
 constexpr std::string_view kWhat = "the eigenvalue decomposition";
 
+// Of a symmetric matrix the triangle that is read.
+bool is_finite(const Matrix& a, bool upper) {
+  for (int64_t i = 0; i < a.rows(); ++i) {
+    const auto read = upper ? a.row(i).tail(a.cols() - i) : a.row(i).head(i + 1);
+    if (!read.allFinite()) return false;
+  }
+  return true;
+}
+
 template <class T>
 void eigh_as(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
     if (a.size() == 0) continue;
-    need_finite(a, kWhat);
+    if (!is_finite(a, batch.flag(0))) {
+      store_nan(batch, 0, i, a.rows(), 1);
+      store_nan(batch, 1, i, a.rows(), a.rows());
+      continue;
+    }
     const SymmetricEigen<T> result = symmetric_eigen<T>(Dense<T>(a.cast<T>()), batch.flag(0));
     batch.store(0, i, Vector(result.values.template cast<double>()));
     batch.store(1, i, Matrix(result.vectors.template cast<double>()));
@@ -34,7 +47,10 @@ void eigvalsh(const LibraryCall& call) {
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
     if (a.size() == 0) continue;
-    need_finite(a, kWhat);
+    if (!is_finite(a, batch.flag(0))) {
+      store_nan(batch, 0, i, a.rows(), 1);
+      continue;
+    }
     Eigen::MatrixXd lower = a;
     if (batch.flag(0)) lower.transposeInPlace();
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(lower, Eigen::EigenvaluesOnly);  // reads the lower triangle

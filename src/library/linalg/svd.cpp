@@ -1,5 +1,6 @@
 // Singular values, and least squares by them. Vectors are computed in the matrix's own dtype, so that their signs are PyTorch's
 // (rotations.h), all else in double. Eigen's decomposition is not used: it takes g++ half a minute.
+#include "base/error.h"
 #include "library/linalg/batch.h"
 #include "library/linalg/kernels.h"
 #include "library/linalg/singular_values.h"
@@ -7,14 +8,25 @@
 namespace toroid::linalg {
 namespace {
 
-constexpr std::string_view kWhat = "the singular value decomposition";
+// As PyTorch says of NaN; infinite elements give NaN.
+void need_no_nan(const Matrix& a) {
+  if (a.hasNaN()) {
+    throw Error(ErrorKind::InvalidInput, "the singular value decomposition of a matrix with NaN elements does not converge");
+  }
+}
 
 template <class T>
 void svd_as(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
-    need_finite(a, kWhat);
+    need_no_nan(a);
+    if (!a.allFinite()) {
+      store_nan(batch, 0, i, batch.output_dim(0, 2), batch.output_dim(0, 1));
+      store_nan(batch, 1, i, batch.output_dim(1, 1), 1);
+      store_nan(batch, 2, i, batch.output_dim(2, 2), batch.output_dim(2, 1));
+      continue;
+    }
     const SingularValues<T> result = singular_values<T>(Dense<T>(a.cast<T>()), batch.flag(0));
     batch.store(0, i, Matrix(result.u.template cast<double>()));
     batch.store(1, i, Vector(result.values.template cast<double>()));
@@ -30,7 +42,11 @@ void svdvals(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const Matrix a = batch.matrix(0, i);
-    need_finite(a, kWhat);
+    need_no_nan(a);
+    if (!a.allFinite()) {
+      store_nan(batch, 0, i, batch.output_dim(0, 1), 1);
+      continue;
+    }
     batch.store(0, i, Vector(singular_values_alone<double>(a)));
   }
 }
