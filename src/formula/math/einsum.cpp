@@ -72,11 +72,55 @@ struct Equation {
   Labels output;
 };
 
-Equation parse_equation(const std::string& written, const std::vector<Tensor>& tensors) {
+std::string without_spaces(const std::string& written) {
   std::string text;
   for (char c : written) {
     if (c != ' ') text += c;
   }
+  return text;
+}
+
+// The letters that occur once in all terms, in alphabetic order.
+std::string letters_of_result(const std::vector<std::string>& terms) {
+  std::map<char, int> count;
+  for (const std::string& term : terms) {
+    for (char c : term) ++count[c];
+  }
+  std::string letters;
+  for (auto [c, n] : count) {
+    if (c != '.' && n == 1) letters += c;
+  }
+  return letters;
+}
+
+// Positions of the two operands of each product among the `count` that are left.
+class Order {
+ public:
+  explicit Order(const std::optional<Dims>& path) : pairs_(path.value_or(Dims{})) {}
+
+  std::pair<size_t, size_t> next(size_t count) {
+    if (pairs_.size() < 2) return {0, 1};
+    size_t i = static_cast<size_t>(pairs_[0]), j = static_cast<size_t>(pairs_[1]);
+    pairs_.erase(pairs_.begin(), pairs_.begin() + 2);
+    if (i > j) std::swap(i, j);
+    if (i == j || j >= count) throw Error(ErrorKind::InvalidModel, "einsum path names a missing operand");
+    return {i, j};
+  }
+
+ private:
+  Dims pairs_;
+};
+
+// Puts what two operands have become in their place: at the end where a path tells the order, else at the front.
+template <class Operand>
+void replace_pair(std::vector<Operand>& operands, size_t i, size_t j, bool at_end, Operand product) {
+  operands.erase(operands.begin() + static_cast<int64_t>(j));
+  operands.erase(operands.begin() + static_cast<int64_t>(i));
+  operands.insert(at_end ? operands.end() : operands.begin(), std::move(product));
+}
+
+Equation parse_equation(const std::string& written, const std::vector<Tensor>& tensors) {
+  const std::string text = without_spaces(written);
   const size_t arrow = text.find("->");
   const std::vector<std::string> terms = split(std::string_view(text).substr(0, arrow), ',');
   if (terms.size() != tensors.size()) {
@@ -100,14 +144,7 @@ Equation parse_equation(const std::string& written, const std::vector<Tensor>& t
     return equation;
   }
   // Implicit output: the broadcast dims, then the letters that occur once, in alphabetic order.
-  std::map<char, int> count;
-  for (const std::string& term : terms) {
-    for (char c : term) ++count[c];
-  }
-  equation.output = parse_term(written, "...", widest);
-  for (auto [c, n] : count) {
-    if (c != '.' && n == 1) equation.output.push_back(c);
-  }
+  equation.output = parse_term(written, "..." + letters_of_result(terms), widest);
   return equation;
 }
 
@@ -136,23 +173,14 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, c
   Builder& b = tensors[0].builder();
   std::vector<Labelled>& operands = parsed.operands;
   drop_broadcast_dims(b, operands);
-  Dims pairs = path.value_or(Dims{});
+  Order order(path);
   while (operands.size() > 1) {
-    size_t i = 0, j = 1;
-    if (pairs.size() >= 2) {
-      i = static_cast<size_t>(pairs[0]);
-      j = static_cast<size_t>(pairs[1]);
-      pairs.erase(pairs.begin(), pairs.begin() + 2);
-      if (i > j) std::swap(i, j);
-      if (i == j || j >= operands.size()) throw Error(ErrorKind::InvalidModel, "einsum path names a missing operand");
-    }
-    Labelled left = operands[i], right = operands[j];
-    operands.erase(operands.begin() + static_cast<int64_t>(j));
-    operands.erase(operands.begin() + static_cast<int64_t>(i));
+    const auto [i, j] = order.next(operands.size());
     Labels keep = parsed.output;
-    for (const Labelled& other : operands) keep = joined(keep, other.labels);
-    Labelled product = contract(left, right, keep);
-    operands.insert(path ? operands.end() : operands.begin(), product);
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (k != i && k != j) keep = joined(keep, operands[k].labels);
+    }
+    replace_pair(operands, i, j, path.has_value(), contract(operands[i], operands[j], keep));
   }
   Labelled last = operands[0];
   // A sum of integers is I64 in PyTorch; products keep their dtype.
@@ -164,6 +192,37 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, c
     if (!contains(result.labels, label)) bad_equation(equation, "an output label is in no operand");
   }
   return with_order(result, parsed.output).x;
+}
+
+std::vector<EinsumPair> einsum_in_pairs(const std::string& equation, const std::optional<Dims>& path) {
+  const std::string text = without_spaces(equation);
+  const size_t arrow = text.find("->");
+  std::vector<std::string> terms = split(std::string_view(text).substr(0, arrow), ',');
+  if (terms.size() < 2) bad_equation(equation, "one term is no product");
+  const std::string output = arrow != std::string::npos ? text.substr(arrow + 2)
+                             : text.find("...") != std::string::npos ? "..." + letters_of_result(terms)
+                                                                     : letters_of_result(terms);
+  std::vector<EinsumPair> pairs;
+  Order order(path);
+  while (terms.size() > 1) {
+    const auto [i, j] = order.next(terms.size());
+    std::string result = output;
+    if (terms.size() > 2) {
+      std::string wanted = output;
+      for (size_t k = 0; k < terms.size(); ++k) {
+        if (k != i && k != j) wanted += terms[k];
+      }
+      const std::string both = terms[i] + terms[j];
+      const bool has_dots = both.find("...") != std::string::npos && wanted.find("...") != std::string::npos;
+      result = has_dots ? "..." : "";
+      for (char c : both) {
+        if (c != '.' && result.find(c) == std::string::npos && wanted.find(c) != std::string::npos) result += c;
+      }
+    }
+    pairs.push_back({i, j, terms[i] + "," + terms[j] + "->" + result});
+    replace_pair(terms, i, j, path.has_value(), result);
+  }
+  return pairs;
 }
 
 }  // namespace toroid::formula

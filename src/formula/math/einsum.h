@@ -17,4 +17,13 @@ namespace toroid::formula {
 // to the end. Throws Error{InvalidModel} for a wrong equation or path.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, const std::optional<Dims>& path = {});
 
+// A product of two of the tensors that are left. Both go, and the product comes to the front, or to the end where there is a path.
+struct EinsumPair {
+  size_t left = 0, right = 0;  // left < right
+  std::string equation;
+};
+// The same sum as products of two tensors, for whoever multiplies these himself: "ij,jk,kl->il" is "ij,jk->ik" of 0 and 1, then "ik,kl->il".
+// Throws Error{InvalidModel} for a wrong path, and for fewer than two terms.
+std::vector<EinsumPair> einsum_in_pairs(const std::string& equation, const std::optional<Dims>& path = {});
+
 }  // namespace toroid::formula

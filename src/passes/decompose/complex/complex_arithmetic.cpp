@@ -1,10 +1,12 @@
 // Arithmetic and functions of complex tensors, part by part, and products of complex matrices.
+#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "formula/basics/operators.h"
+#include "formula/math/einsum.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/complex/complex.h"
@@ -180,12 +182,8 @@ size_t count_factors(const Args& a) {
 // (a + bi)(c + di)… with an operator that is linear in each factor, such as a matrix product or a sum over one tensor: a real one for
 // each choice of parts, times i for each imaginary one.
 std::vector<Tensor> multilinear(Decomposer& d, const Args& a) {
-  constexpr size_t kMostFactors = 4;
   const DType dtype = result_part(d, a);
   const size_t factors = count_factors(a);
-  if (factors > kMostFactors) {
-    throw Error(ErrorKind::Unsupported, fmt::format("{} of {} complex tensors", a.schema().name, factors)).help("multiply a few at a time");
-  }
   // Bit i of `imaginary` says which part of factor i is taken. Undefined where a real factor has none.
   auto apply_to = [&](size_t imaginary) {
     std::vector<Decomposer::Value> values;
@@ -230,6 +228,39 @@ std::vector<Tensor> multilinear(Decomposer& d, const Args& a) {
     total = total.defined() ? (negative ? total - product : total + product) : negative ? -product : product;
   }
   return {pairs_of(sum)};
+}
+
+// Of more than two tensors in pairs: 4 products of real ones for each pair, not 2 to the power of their number in all.
+std::vector<Tensor> einsum(Decomposer& d, const Args& a) {
+  if (count_factors(a) <= 2) return multilinear(d, a);
+  const DType dtype = result_part(d, a);
+  const InputList& inputs = std::get<InputList>(a.raw("tensors"));
+  const Tensors tensors = a.tensors("tensors");
+  std::vector<Complex> factors;  // a real one has no imaginary part
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Complex both = is_complex_input(d, *inputs[i]) ? parts(tensors[i]) : Complex{tensors[i], Tensor()};
+    factors.push_back({d.b.cast(both.re, dtype), both.im.defined() ? d.b.cast(both.im, dtype) : Tensor()});
+  }
+  const std::optional<Dims> path = a.has("path") ? std::optional(a.dims("path")) : std::nullopt;
+  const std::string equation = a.text("equation");
+  if (static_cast<size_t>(std::count(equation.begin(), equation.end(), ',')) + 1 != factors.size()) {
+    throw Error(ErrorKind::InvalidModel, fmt::format("einsum equation '{}' for {} tensors", equation, factors.size()));
+  }
+  for (const formula::EinsumPair& pair : formula::einsum_in_pairs(equation, path)) {
+    auto multiply = [&](Tensor x, Tensor y) {
+      return x.defined() && y.defined() ? d.call1("aten::einsum", {pair.equation.c_str(), Tensors{x, y}}) : Tensor();
+    };
+    auto sum = [](Tensor x, Tensor y) { return x.defined() && y.defined() ? x + y : x.defined() ? x : y; };
+    const Complex x = factors[pair.left], y = factors[pair.right];
+    const Tensor of_imaginary = multiply(x.im, y.im);
+    Tensor re = multiply(x.re, y.re);
+    if (of_imaginary.defined()) re = re - of_imaginary;
+    const Complex product = {re, sum(multiply(x.re, y.im), multiply(x.im, y.re))};
+    factors.erase(factors.begin() + static_cast<ptrdiff_t>(pair.right));
+    factors.erase(factors.begin() + static_cast<ptrdiff_t>(pair.left));
+    factors.insert(path ? factors.end() : factors.begin(), product);
+  }
+  return {pairs_of(factors[0])};
 }
 
 Complex times_number(Complex x, double factor) { return factor == 1 ? x : Complex{x.re * factor, x.im * factor}; }
@@ -455,7 +486,7 @@ constexpr DecompositionRow kComplexArithmeticRows[] = {
     {"aten::linalg_matmul", multilinear},
     {"aten::outer", multilinear},
     {"aten::kron", multilinear},
-    {"aten::einsum", multilinear},
+    {"aten::einsum", einsum},
     {"aten::tensordot", multilinear},
     {"aten::inner", multilinear},
     {"aten::linear", multilinear},
