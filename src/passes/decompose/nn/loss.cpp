@@ -37,7 +37,21 @@ std::vector<Tensor> with_number(Decomposer& d, const Args& a, std::string_view n
       d, a, [number](Tensor x, Tensor t) { return loss(x, t, number); }, "self", "target");
 }
 std::vector<Tensor> smooth_l1_loss(Decomposer& d, const Args& a) { return with_number<formula::smooth_l1_loss>(d, a, "beta"); }
-std::vector<Tensor> huber_loss(Decomposer& d, const Args& a) { return with_number<formula::huber_loss>(d, a, "delta"); }
+
+// PyTorch's kernels of these two give the dtype of `self`, its tracer that of both arguments: the model says who recorded it.
+std::vector<Tensor> as_kernel_or_tracer(Decomposer& d, const Args& a, std::vector<Tensor> loss) {
+  const DType of_kernel = a.tensor("self").dtype();
+  const bool is_kernels = !d.recorded.empty() && d.recorded[0].dtype == of_kernel && is_floating(of_kernel);
+  if (is_kernels) loss[0] = d.b.cast(loss[0], of_kernel);
+  return loss;
+}
+std::vector<Tensor> huber_loss(Decomposer& d, const Args& a) {
+  return as_kernel_or_tracer(d, a, with_number<formula::huber_loss>(d, a, "delta"));
+}
+std::vector<Tensor> soft_margin_loss(Decomposer& d, const Args& a) {
+  return as_kernel_or_tracer(d, a, of_target<formula::soft_margin_loss>(d, a));
+}
+
 std::vector<Tensor> binary_cross_entropy(Decomposer& d, const Args& a) {
   Tensor weight = wide(a.optional_tensor("weight"));
   auto loss = [&](Tensor x, Tensor t) { return formula::binary_cross_entropy(x, t, weight); };
@@ -169,7 +183,7 @@ constexpr DecompositionRow kLossRows[] = {
     {"aten::binary_cross_entropy", binary_cross_entropy},
     {"aten::binary_cross_entropy_with_logits", binary_cross_entropy_with_logits},
     {"aten::kl_div", kl_div},
-    {"aten::soft_margin_loss", of_target<formula::soft_margin_loss>},
+    {"aten::soft_margin_loss", soft_margin_loss},
     {"aten::hinge_embedding_loss", hinge_embedding_loss},
     {"aten::margin_ranking_loss", margin_ranking_loss},
     {"aten::poisson_nll_loss", poisson_nll_loss},

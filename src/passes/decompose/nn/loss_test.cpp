@@ -19,6 +19,11 @@ const OperatorCase kLosses[] = {
     {"aten::cosine_similarity(x0, x1)",
      {"i64[2, 2] = [1, 2, 3, 4]", "f16[2, 2] = [1, 0.5, 0, 2]"},
      {"f16[2] = [0.80029296875, 0.7998046875]"}},
+    // What the model records: PyTorch's kernel gives the first one's dtype, its tracer that of both.
+    {"aten::huber_loss(x0, x1, 0, 1.0)", {"f16[3] = [1, 2, 0.5]", "f32[3] = [0, 0, 0]"}, {"f16[3] = [0.5, 1.5, 0.125]"}},
+    {"aten::huber_loss(x0, x1, 0, 1.0)", {"f16[3] = [1, 2, 0.5]", "f32[3] = [0, 0, 0]"}, {"f32[3] = [0.5, 1.5, 0.125]"}},
+    {"aten::soft_margin_loss(x0, x1)", {"f32[2] = [0, 0]", "f64[2] = [1, -1]"}, {"f32[] = [0.6931472]"}},
+    {"aten::soft_margin_loss(x0, x1)", {"f32[2] = [0, 0]", "f64[2] = [1, -1]"}, {"f64[] = [0.6931471805599453]"}},
     // Integers stay integers, and those of eight bits wrap around.
     {"aten::hinge_embedding_loss(x0, x1, 2.5, 0)", {"u8[3] = [1, 2, 3]", "i64[3] = [1, -1, -1]"}, {"u8[3] = [1, 0, 255]"}},
     {"aten::hinge_embedding_loss(x0, x1, 2.5, 2)", {"u8[3] = [1, 2, 3]", "bool[3] = [true, false, true]"}, {"i64[] = [6]"}},
