@@ -1,6 +1,8 @@
 // ATen's batch, layer, group, instance and RMS norms, and norms of parameters.
 #include "formula/nn/normalization.h"
 
+#include <cmath>
+
 #include "formula/basics/precision.h"
 #include "passes/decompose/arguments/recorded.h"
 #include "passes/decompose/engine/decompose.h"
@@ -39,11 +41,21 @@ std::vector<Tensor> batch_norm(Decomposer& d, const Args& a) {
   return {norm.y};
 }
 
-// (y, mean, 1/deviation): the last two are empty outside training.
+// Result `index` where there is no statistic: no elements, or NaN for each channel, as a model of free sizes records it that is compiled for
+// a size of 0.
+Tensor no_statistic(Decomposer& d, size_t index, Tensor y) {
+  Sizes sizes = {0};
+  if (index < d.recorded.size() && y.rank() > 1) {
+    const Sizes& recorded = d.recorded[index].sizes;
+    if (recorded.size() == 1 && sym::known_eq(recorded[0], y.size(1))) sizes = recorded;
+  }
+  return d.b.full(sizes, compute_dtype(y.dtype()), std::nan(""));
+}
+
+// (y, mean, 1/deviation): there are none of the last two outside training.
 std::vector<Tensor> with_statistics(Decomposer& d, const formula::BatchNorm& norm) {
-  Tensor empty = d.b.full({0}, compute_dtype(norm.y.dtype()), 0.0);
-  Tensor mean = norm.mean.defined() ? norm.mean : empty;
-  Tensor inverse = norm.inverse_deviation.defined() ? norm.inverse_deviation : empty;
+  Tensor mean = norm.mean.defined() ? norm.mean : no_statistic(d, 1, norm.y);
+  Tensor inverse = norm.inverse_deviation.defined() ? norm.inverse_deviation : no_statistic(d, 2, norm.y);
   return {norm.y, as_recorded(d, 1, mean), as_recorded(d, 2, inverse)};
 }
 
