@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/machine/out_of_memory.h"
 #include "fuzz/eager.h"
 #include "fuzz/form_check.h"
 #include "graph/text/text.h"
@@ -54,7 +55,8 @@ std::vector<EagerOptions> variations(bool narrow) {
   return list;
 }
 
-std::vector<Reference> references(const Program& program) {
+// Of the runs that the reference takes; why it refused the last other one is in `refusal`.
+std::vector<Reference> references(const Program& program, std::string& refusal) {
   std::vector<Reference> list;
   std::vector<EagerOptions> ways = variations(has_narrow_floats(program));
   std::vector<Buffers> buffers(ways.size());
@@ -73,7 +75,8 @@ std::vector<Reference> references(const Program& program) {
       }
       for (size_t i = 0; i < ways.size(); ++i) {
         ways[i].call = list.size();
-        EagerResult result = run_eagerly(program, run, ways[i], {&operators, &*starts}, kept[i]);
+        EagerResult result = with_typed_memory("running the reference",
+                                               [&] { return run_eagerly(program, run, ways[i], {&operators, &*starts}, kept[i]); });
         if (i == 0)
           reference.plain = std::move(result);
         else
@@ -81,8 +84,8 @@ std::vector<Reference> references(const Program& program) {
       }
       list.push_back(std::move(reference));
       buffers = std::move(kept);
-    } catch (const Error&) {
-      // Not a run that says anything.
+    } catch (const Error& error) {  // not a run that says anything
+      refusal = error.message();
     }
   }
   return list;
@@ -281,7 +284,7 @@ std::vector<SizeValues> variants_for(const Program& program, const Run& first, c
 
 CheckResult check(CompileSession& session, const Program& program, const CheckOptions& options) {
   CheckResult result;
-  const std::vector<Reference> list = references(program);
+  const std::vector<Reference> list = references(program, result.refusal);
   if (list.empty()) return result;
   if (auto found = repeated_draw(list)) {
     result.failure = Failure{"draws", *found};

@@ -28,6 +28,7 @@ struct CheckResult {
   int64_t compared = 0;  // elements
   int64_t skipped = 0;   // elements about which the reference is not sure
   int kernels = 0;
+  std::string refusal;  // why the reference refused a run, if it did
 };
 
 // All runs are calls of one compiled program, in order, so buffers keep their values from one to the next.

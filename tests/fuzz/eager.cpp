@@ -90,13 +90,24 @@ std::vector<HostTensor> magnitudes(std::vector<HostTensor> operands, const std::
   return operands;
 }
 
-// The result of another class wherever `largest` overflows, so that nobody is sure about it.
-HostTensor otherwise_where_infinite(const HostTensor& result, const HostTensor& largest) {
+// The result of another class wherever `largest` overflows, so that nobody is sure about it: NaN in one run, since after a relu an infinity
+// is not to be told from a number, and infinite or a number in the other.
+HostTensor otherwise_where_infinite(const HostTensor& result, const HostTensor& largest, bool is_nan) {
   if (!is_floating(result.dtype())) return result;
   std::vector<double> values = result.to_doubles();
   const std::vector<double> bounds = largest.to_doubles();
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(bounds[i])) values[i] = std::isfinite(values[i]) ? HUGE_VAL : 0;
+    if (!std::isfinite(bounds[i])) values[i] = is_nan ? std::nan("") : std::isfinite(values[i]) ? HUGE_VAL : 0;
+  }
+  return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
+}
+
+// With zeros for subnormal numbers, which 1 / (1 + exp(-x)) gives and exp(x) / (1 + exp(x)) does not.
+HostTensor without_subnormals(const HostTensor& result) {
+  std::vector<double> values = result.to_doubles();
+  const double least = result.dtype() == DType::F64 ? 0x1p-1022 : 0x1p-126;
+  for (double& value : values) {
+    if (std::fabs(value) < least) value = std::copysign(0.0, value);
   }
   return HostTensor::from_doubles(result.dtype(), result.sizes(), values);
 }
@@ -130,10 +141,10 @@ HostTensor with_other_choices(const HostTensor& result, std::string_view call, c
   const std::string base = base_of(call);
   const bool picks = is_floating(result.dtype()) && orders_elements(call) && has_zeros_of_both_signs(operands);
   const bool sums = is_complex || (may_overflow_on_the_way(base) && !is_element_wise(base));
-  const bool pads = options.mirrored && base.find("conv") != std::string::npos && has_infinite(operands);
+  const bool is_even = options.noise % 2 == 0;
+  const bool pads = options.mirrored && !is_even && base.find("conv") != std::string::npos && has_infinite(operands);
   const bool drops = options.mirrored && base.find("attention") != std::string::npos && has_infinite(operands);
   if (!is_floating(result.dtype()) || (!sums && !picks && !pads && !drops)) return result;
-  const bool is_even = options.noise % 2 == 0;
   const double zero = (picks ? is_even : is_even == options.mirrored) ? -0.0 : 0.0;
   std::vector<double> values = result.to_doubles();
   for (double& value : values) {
@@ -394,12 +405,14 @@ void Eager::execute_aten(const Node& node) {
     if (options_.mirrored && may_overflow_on_the_way(base)) {
       const std::vector<HostTensor> largest = evaluate(first.program, magnitudes(operands, base), evaluation);
       results = evaluate(first.program, operands, evaluation);
-      for (size_t i = 0; i < results.size(); ++i) results[i] = otherwise_where_infinite(results[i], largest[i]);
+      for (size_t i = 0; i < results.size(); ++i) results[i] = otherwise_where_infinite(results[i], largest[i], options_.noise % 2 == 0);
     } else {
       results = evaluate(first.program, operands, evaluation);
     }
     for (HostTensor& result : results) {
-      if (is_floating(result.dtype())) result = moved(result, random);
+      if (!is_floating(result.dtype())) continue;
+      result = moved(result, random);
+      if (options_.mirrored) result = without_subnormals(result);
     }
     if (is_root_of_products(call, operands)) results[0] = with_rounded_squares(results[0], operands, options_.mirrored);
   }

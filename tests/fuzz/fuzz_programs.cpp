@@ -7,6 +7,7 @@
 //
 // Programs are checked in child processes, a batch in each, so a crash or a hang costs one program and is a finding.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -35,6 +36,20 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kProgramSeconds = 60;  // a program that takes longer hangs
 constexpr int64_t kBatch = 25;            // programs a child process
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHasSanitizer = true;  // which reserves the address space
+#else
+constexpr bool kHasSanitizer = false;
+#endif
+
+// Of this process and each of its children. Making a program smaller runs the reference here, and what is left out may be what kept a
+// size small.
+void limit_memory() {
+  constexpr rlim_t kBytes = rlim_t{8} << 30;
+  const rlimit memory = {kBytes, kBytes};
+  if (!kHasSanitizer) ::setrlimit(RLIMIT_AS, &memory);
+}
 
 struct Options {
   uint64_t seed = 1;
@@ -108,9 +123,8 @@ int replay(const Options& options) {
       std::printf("fail 0 %s\t%s\n", result.failure->kind.c_str(), one_line(result.failure->message).c_str());
     } else if (result.compared <= result.skipped) {
       ++failures;
-      std::printf(
-          "fail 0 nothing\t%s: nothing was compared (%ld elements left out): the reference refuses the program, or it has no output\n",
-          path.c_str(), result.skipped);
+      std::printf("fail 0 nothing\t%s: nothing was compared (%ld elements left out)%s\n", path.c_str(), result.skipped,
+                  result.refusal.empty() ? "" : (": the reference refuses the program: " + one_line(result.refusal)).c_str());
     } else {
       std::printf("%s: the same, %ld elements compared, %ld left out\n", path.c_str(), result.compared, result.skipped);
     }
@@ -304,6 +318,7 @@ int run(int argc, char** argv) {
   app.add_option("--replay", options.replay, "check programs in files");
   app.add_option("--worker-end", options.worker_end, "used by child processes");
   CLI11_PARSE(app, argc, argv);
+  limit_memory();
   if (options.print >= 0) {
     std::printf("%s", to_text(Grower(seed_of(options, options.print)).grow()).c_str());
     return 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/machine/out_of_memory.h"
 #include "fuzz/eager.h"
 #include "fuzz/one_operator.h"
 
@@ -141,7 +142,7 @@ class Shrinker {
     try {
       candidate = without_unused(std::move(candidate));
       if (candidate.inputs.empty() || candidate.outputs.empty()) return false;
-      candidate = retyped(std::move(candidate));
+      candidate = with_typed_memory("running the reference", [&] { return retyped(std::move(candidate)); });
       if (!still_fails_(candidate)) return false;
     } catch (const Error&) {
       return false;
