@@ -225,6 +225,7 @@ const EqualNumbers kEqualNumbers[] = {
      {1, 4, 513},
      77.7},
     {"group_norm", "graph(x: f32[2, 6, 100]) { y: f32[2, 6, 100] = aten::group_norm(x, 3) return y }", {2, 6, 100}, 123.4},
+    {"group_norm_of_single_elements", "graph(x: f32[6, 3, 1]) { y: f32[6, 3, 1] = aten::group_norm(x, 3) return y }", {6, 3, 1}, 3.3},
     {"batch_norm",
      "graph(x: f32[8, 4, 513]) { y: f32[8, 4, 513] = aten::batch_norm(x, none, none, none, none, true, 0.1, 1e-05, false) return y }",
      {8, 4, 513},
