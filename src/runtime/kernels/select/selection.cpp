@@ -106,7 +106,7 @@ struct KeyAt {
 // Of any dtype: for rows so long that few are, as their time hides the calls.
 using AnyKeyAt = std::function<uint64_t(int64_t)>;
 
-// One element of each row: choose(n, key_at, candidates.get()) gives its position.
+// One element of each row: choose(n, key_at, candidates) gives its position.
 template <class Choose>
 void one_of_each_row(const LibraryCall& call, Choose choose) {
   with_sort_keys(call.inputs[0].dtype, [&](auto bits, auto key_of) {
