@@ -80,21 +80,14 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
 // What kernels are compiled for and by; "" for this machine's processor.
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return "";
-  if (options.target == codegen::Target::EmulatedCuda) return "emulated CUDA";
+  if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
   return fmt::format("CUDA, {}, {}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
                      has_random_delays() ? ", with random delays" : "");
 }
 
-// Is it for GPUs whose tensor cores take bfloat16?
-bool has_tensor_cores(const CompileModelOptions& options) {
-  constexpr int kLeastArchitecture = 80;
-  return options.target == codegen::Target::EmulatedCuda ||
-         std::ranges::all_of(architectures_of(options), [](const std::string& each) { return capability_of(each) >= kLeastArchitecture; });
-}
-
 // Which attentions the target computes by one kernel.
 std::function<bool(const Graph&, const Node&)> attention_kernels(const CompileModelOptions& options) {
-  return [has_any = has_tensor_cores(options)](const Graph& graph, const Node& node) {
+  return [has_any = tensor_cores(options) != schedule::TensorCores::None](const Graph& graph, const Node& node) {
     return has_any && schedule::has_attention_kernel(graph, node);
   };
 }
@@ -253,18 +246,13 @@ class PhaseClock {
   Stopwatch watch_;
 };
 
-// Are all kernels for Hopper alone? Emulated ones are planned as such, so that its products are tested.
-bool is_hopper(const CompileModelOptions& options) {
-  if (options.target != codegen::Target::Cuda) return options.target == codegen::Target::EmulatedCuda;
-  return std::ranges::all_of(architectures_of(options), [](const std::string& each) { return each == "sm_90a"; });
-}
 NarrowWeights narrow_weights_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return NarrowWeights::Kept;
-  return is_hopper(options) ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
+  return tensor_cores(options) == schedule::TensorCores::None ? NarrowWeights::Widened : NarrowWeights::KeptForFewRows;
 }
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
-  return schedule::cuda_planner(is_hopper(options) ? schedule::TensorCores::Hopper : schedule::TensorCores::None);
+  return schedule::cuda_planner(tensor_cores(options));
 }
 
 // Who chooses, and the compiler of what is tried.
@@ -289,7 +277,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   }
 
   const auto has_gradient_kernel = [&](const TensorType& q, const TensorType& v) {
-    return has_tensor_cores(options) && schedule::has_attention_gradient_kernel(q, v);
+    return tensor_cores(options) != schedule::TensorCores::None && schedule::has_attention_gradient_kernel(q, v);
   };
   if (options.target != codegen::Target::Cpu && options.optimise && merge_attention_gradients(program, has_gradient_kernel)) {
     remove_dead_code(program);
@@ -304,7 +292,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                       .integer_products_as_loops = options.target != codegen::Target::Cpu,
                       .products_of_narrow = options.target == codegen::Target::Cuda,
                       .narrow_weights = narrow_weights_of(options),
-                      .convolutions_in_tiles = is_hopper(options),
+                      .convolutions_in_tiles = is_for_gpu && tensor_cores(options) != schedule::TensorCores::None,
                       .least_recomputed_bytes = is_for_gpu ? kRecomputedOnGpu : LowerOptions{}.least_recomputed_bytes,
                       .recomputes_functions = is_for_gpu,
                       .gathers_before_reductions = is_for_gpu});

@@ -31,6 +31,18 @@ std::vector<std::string> architectures_of(const CompileModelOptions& options) {
   return options.architectures.empty() ? std::vector{cuda_architecture(options.gpu)} : options.architectures;
 }
 
+schedule::TensorCores tensor_cores(const CompileModelOptions& options) {
+  using schedule::TensorCores;
+  constexpr int kLeastArchitecture = 80;  // whose tensor cores take bfloat16
+  if (options.target == codegen::Target::EmulatedCuda && options.architectures.empty()) return TensorCores::Hopper;
+  TensorCores cores = TensorCores::Hopper;
+  for (const std::string& each : architectures_of(options)) {
+    if (capability_of(each) < kLeastArchitecture) return TensorCores::None;
+    if (each != "sm_90a") cores = TensorCores::Warps;
+  }
+  return cores;
+}
+
 std::vector<codegen::GpuBinary> binaries_of(size_t units, std::span<const std::string> architectures) {
   std::vector<codegen::GpuBinary> result;
   for (size_t unit = 0; unit < units; ++unit) {

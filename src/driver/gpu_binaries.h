@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/wrapper/program_tables.h"
+#include "schedule/planner.h"
 #include "toolchain/nvrtc.h"
 
 namespace toroid {
@@ -14,6 +15,9 @@ struct CompileModelOptions;
 
 // Those of the options, as sm_90a or compute_90, else that of the GPU.
 std::vector<std::string> architectures_of(const CompileModelOptions& options);
+// What all of them have, of a program for a GPU. Emulated kernels are planned for Hopper, so that its products are tested, unless
+// architectures are named.
+schedule::TensorCores tensor_cores(const CompileModelOptions& options);
 // What the list of --arch says: "sm_80,sm_90a,compute_90". Throws Error{InvalidOption}.
 std::vector<std::string> parse_architectures(std::string_view list);
 

@@ -31,8 +31,8 @@ class Planner {
 const Planner& cpu_planner();
 // Leaves kernels as fusion made them, for scalar code.
 const Planner& plain_planner();
-// What multiplies matrices on a GPU besides the library.
-enum class TensorCores : uint8_t { None, Hopper };
+// What multiplies matrices on a GPU besides the library. Warps: mma.sync, from compute capability 8.0 on.
+enum class TensorCores : uint8_t { None, Warps, Hopper };
 // Threads of a GPU (cuda/cuda_planner.cpp).
 const Planner& cuda_planner(TensorCores cores = TensorCores::None);
 

@@ -32,8 +32,11 @@ const std::string_view kHopperProducts =
 const std::string_view kEmulatedProducts =
 #include "codegen/cuda/prelude/products/emulated_products.inc"
 ;
-const std::string_view kHopperCopies =
-#include "codegen/cuda/prelude/hopper_copies.inc"
+const std::string_view kCopies =
+#include "codegen/cuda/prelude/copies.inc"
+;
+const std::string_view kTileSums =
+#include "codegen/cuda/prelude/tile_sums.inc"
 ;
 const std::string_view kEmulatedCopies =
 #include "codegen/cuda/prelude/emulated_copies.inc"
@@ -50,8 +53,11 @@ const std::string_view kEmulatedConvolution =
 const std::string_view kFilterGradient =
 #include "codegen/cuda/prelude/filter_gradient.inc"
 ;
-const std::string_view kWarpProducts =
+const std::string_view kWarpMma =
 #include "codegen/cuda/prelude/warp_mma.inc"
+;
+const std::string_view kWarpProducts =
+#include "codegen/cuda/prelude/warp_products.inc"
 ;
 const std::string_view kStreamK =
 #include "codegen/cuda/prelude/products/stream_k.inc"
@@ -83,21 +89,39 @@ const std::string_view kSplitAttention =
 #include "codegen/cuda/prelude/attention/split_attention.inc"
 ;
 
+// What Hopper's tensor cores need, and other GPUs: one text is compiled for both.
+std::string on_hopper(std::string_view text, std::string_view otherwise = "") {
+  const std::string other = otherwise.empty() ? "" : "#else\n" + std::string(otherwise);
+  return "#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n" + std::string(text) + other + "#endif\n";
+}
+
 }  // namespace
 // clang-format on
 
 std::string prelude_of(const Preludes& preludes, bool emulated) {
+  constexpr std::string_view kSharedAddress =
+      "INLINE uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }\n";
+  const bool multiplies_copies = preludes.convolutions, has_warps = preludes.attention || preludes.few_rows;
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
-  if (preludes.products || preludes.few_rows) text += kProducts;
-  if (preludes.products || preludes.few_rows || preludes.split_attention) text += kStreamK;
-  if (preludes.products) text += emulated ? kEmulatedProducts : kHopperProducts;
+  if (preludes.products || preludes.few_rows || multiplies_copies) text += kProducts;
+  if (preludes.products || preludes.few_rows || preludes.split_attention || multiplies_copies) text += kStreamK;
+  if (has_warps || (emulated && multiplies_copies)) text += kWarpMma;
+  if (emulated) {
+    if (preludes.products || multiplies_copies) text += kEmulatedProducts;
+    if (multiplies_copies) text += std::string(kEmulatedCopies) + std::string(kWarpProducts);
+  } else if (multiplies_copies) {
+    const std::string others = std::string(has_warps ? "" : kWarpMma) + std::string(kSharedAddress);
+    text += on_hopper(kHopperProducts, others) + std::string(kCopies) + on_hopper("", kWarpProducts);
+  } else if (preludes.products) {
+    text += kHopperProducts;
+  }
+  if (multiplies_copies) text += kTileSums;
   if (preludes.convolutions) {
-    text += std::string(emulated ? kEmulatedCopies : kHopperCopies) + std::string(kConvolution);
-    text += emulated ? kEmulatedConvolution : kHopperConvolution;
+    text += kConvolution;
+    text += emulated ? std::string(kEmulatedConvolution) : on_hopper(kHopperConvolution);
   }
   if (preludes.filter_gradients) text += kFilterGradient;
-  if (preludes.attention || preludes.few_rows) text += kWarpProducts;
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;

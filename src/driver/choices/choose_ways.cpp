@@ -83,7 +83,7 @@ int64_t depth_of(const schedule::Step& step) {
   return 1;
 }
 
-std::vector<StepProblem> problems_of(schedule::Schedule& schedule) {
+std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::TensorCores cores) {
   std::vector<StepProblem> problems;
   std::map<std::string, size_t> known;
   double total_s = 0;
@@ -91,7 +91,7 @@ std::vector<StepProblem> problems_of(schedule::Schedule& schedule) {
     const schedule::Step& step = schedule.steps[s];
     total_s += schedule::seconds_of(*schedule.loops, step);
     if (!schedule::can_be_alone(*schedule.loops, step)) continue;
-    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step);
+    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step, cores);
     if (ways.size() < 2) continue;
     std::string name = name_of_problem(*schedule.loops, step);
     const auto [found, is_new] = known.try_emplace(name, problems.size());
@@ -239,7 +239,7 @@ void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& optio
 
 void choose_ways(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner, const WaysOptions& how) {
   schedule::Schedule& schedule = graphs[0].schedule;
-  const std::vector<StepProblem> problems = problems_of(schedule);
+  const std::vector<StepProblem> problems = problems_of(schedule, tensor_cores(how.options));
   Libraries libraries(program, *schedule.loops, problems, how);
   std::vector<tune::Question> questions;
   for (const StepProblem& problem : problems) {

@@ -206,6 +206,26 @@ TEST_P(ConvolutionOnGpu, ComputesAsTheEvaluator) {
   expect_as_evaluated(GetParam().text, GetParam().calls, 2, codegen::Target::EmulatedCuda);
 }
 
+// For GPUs before Hopper and after it, whose tensor cores have mma.sync alone.
+TEST(ConvolutionsOnOtherGpus, AreKernelsOfTheProgram) {
+  constexpr std::string_view kText = R"(
+graph(a: bf16[2, 64, 9, 9], w: bf16[72, 64, 3, 3], b: bf16[72], l: bf16[40, 72]) {
+  y: bf16[2, 72, 9, 9] = aten::conv2d(a, w, b, [1, 1], [1, 1])
+  r: bf16[2, 72, 9, 9] = aten::relu(y)
+  m: bf16[2, 72] = aten::mean.dim(r, [2, 3])
+  z: bf16[2, 40] = aten::linear(m, l)
+  g: bf16[2, 40] = aten::gelu(z)
+  return r, g
+})";
+  const CompiledModel model = TestSession::get().compile(
+      parse_text(kText), {.target = codegen::Target::EmulatedCuda, .architectures = {"sm_80", "sm_100a"}, .keep_program = true});
+  EXPECT_EQ(model.library_calls, 0);
+  const std::vector<HostTensor> inputs = example_inputs(*model.program);
+  const std::vector<HostTensor> expected = evaluate(*model.program, inputs, {}), outputs = model.load(2).run(inputs);
+  ASSERT_EQ(outputs.size(), 2U);
+  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(difference(outputs[i], expected[i], {.sums_or_products = true}), std::nullopt);
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, ConvolutionOnGpu, testing::ValuesIn(kConvolutions), [](const auto& each) { return each.param.name; });
 
 }  // namespace

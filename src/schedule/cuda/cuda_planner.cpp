@@ -5,6 +5,7 @@
 // many as keep its elements in registers, so that it is read once. Where the results lie beside each other and the reduced elements do not,
 // as in sums of columns, neighbouring threads have neighbouring results.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <unordered_set>
 
@@ -23,6 +24,7 @@
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/epilogue_work.h"
+#include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/sliding_window.h"
@@ -130,12 +132,12 @@ class CudaPlanner final : public Planner {
     } else {
       const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
       if (!attempt.shape) return {{}, attempt.reason};
-      if (!choose_tiles(*attempt.shape, work_of_epilogue(program, kernel, product)))
+      if (!tiles_of(*attempt.shape, work_of_epilogue(program, kernel, product)))
         return {{}, "the library's product and a kernel after it are quicker"};
     }
     EpilogueAttempt made = schedule::as_epilogue(program, kernel, call, product);
     const auto is_in_vectors = [&] { return aligned_ && sym::known_divisible(extent(made.kernel->outer.back()), kMostVector); };
-    if (!made.kernel && convolution.shape && suits_tma(*convolution.shape)) {
+    if (!made.kernel && convolution.shape && cores_ == TensorCores::Hopper && suits_tma(*convolution.shape)) {
       made = as_epilogue_of_pixels(program, kernel, product);
       if (made.kernel && !is_in_vectors()) return {{}, "the pixels of an image are not in packs of 16 bytes"};
     }
@@ -184,7 +186,8 @@ class CudaPlanner final : public Planner {
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
           const bool waits = call->epilogue && work_of_epilogue(program, *call->epilogue, call->outputs[0]).loads > 0;
-          call->gpu = choose_tiles(*found.shape, has_pixels_across(program, *call), waits);
+          const bool by_tma = cores_ == TensorCores::Hopper;
+          call->gpu = by_tma ? choose_tiles(*found.shape, has_pixels_across(program, *call), waits) : choose_gathered_tiles(*found.shape);
           continue;
         }
         if (const FilterGradientAttempt found = as_filter_gradient_of_tiles(program, call->call, call->outputs); found.shape) {
@@ -195,7 +198,7 @@ class CudaPlanner final : public Planner {
         if (!attempt.shape) continue;
         std::optional<EpilogueWork> work;
         if (call->epilogue) work = work_of_epilogue(program, *call->epilogue, call->outputs[0]);
-        call->gpu = choose_tiles(*attempt.shape, work);
+        call->gpu = tiles_of(*attempt.shape, work);
       }
     }
     if (fuse) {
@@ -219,6 +222,11 @@ class CudaPlanner final : public Planner {
   }
 
  private:
+  // Where TMA and wgmma are not, only products of few rows are the program's own.
+  std::optional<GpuTiles> tiles_of(const ProductShape& shape, const std::optional<EpilogueWork>& work) const {
+    return cores_ == TensorCores::Hopper ? choose_tiles(shape, work) : choose_few_rows(shape, false);
+  }
+
   // Neighbours along the axis that one access may take: of what is contiguous along it, 16 bytes of the narrowest.
   int vector_along(const loop::LoopProgram& program, const Kernel& kernel, sym::Expr axis) const {
     int64_t narrowest = 0;
@@ -416,16 +424,17 @@ class CudaPlanner final : public Planner {
   bool aligned_;  // the graph's inputs, to 16 bytes
 };
 
-const Planner& CudaPlanner::of_subgraphs() const {
-  static const CudaPlanner plain(TensorCores::None, false), hopper(TensorCores::Hopper, false);
-  return cores_ == TensorCores::Hopper ? hopper : plain;
+const Planner& planner_of(TensorCores cores, bool aligned) {
+  static const std::array<std::array<CudaPlanner, 2>, 3> planners = {{{{{TensorCores::None, false}, {TensorCores::None, true}}},
+                                                                      {{{TensorCores::Warps, false}, {TensorCores::Warps, true}}},
+                                                                      {{{TensorCores::Hopper, false}, {TensorCores::Hopper, true}}}}};
+  return planners[static_cast<size_t>(cores)][aligned ? 1 : 0];
 }
+
+const Planner& CudaPlanner::of_subgraphs() const { return planner_of(cores_, false); }
 
 }  // namespace
 
-const Planner& cuda_planner(TensorCores cores) {
-  static const CudaPlanner plain(TensorCores::None, true), hopper(TensorCores::Hopper, true);
-  return cores == TensorCores::Hopper ? hopper : plain;
-}
+const Planner& cuda_planner(TensorCores cores) { return planner_of(cores, true); }
 
 }  // namespace toroid::schedule

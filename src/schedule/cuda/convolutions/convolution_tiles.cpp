@@ -103,6 +103,10 @@ GpuTiles choose_ring_tiles(const ConvolutionShape& shape, bool pixels_across) {
 
 GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across, bool epilogue_waits) {
   if (suits_tma(shape) && (pixels_across || !epilogue_waits)) return choose_ring_tiles(shape, pixels_across);
+  return choose_gathered_tiles(shape);
+}
+
+GpuTiles choose_gathered_tiles(const ConvolutionShape& shape) {
   const bool has_few_filters = sym::evaluate_hint(shape.k) <= 64, is_plain = shape.dtype == DType::F32;
   GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .ping_pong = false};
   if (has_few_filters) return tiles;

@@ -44,6 +44,8 @@ bool suits_tma(const ConvolutionShape& shape);
 // threads that multiply gather them, and pixels are rows. `epilogue_waits`: for tensors as large as the result, so that several blocks a
 // multiprocessor are quicker than one that multiplies faster.
 GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across, bool epilogue_waits);
+// Those whose pixels threads gather, which tensor cores of any kind multiply.
+GpuTiles choose_gathered_tiles(const ConvolutionShape& shape);
 // Tiles that it may have, and how long they take by an estimate from the sizes' hints.
 std::vector<TilesEstimate> estimated_tiles(const ConvolutionShape& shape, bool pixels_across);
 // Of gathered tiles, blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.

@@ -106,10 +106,12 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
          tiles.cluster == 1 && !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
 }
 
-std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
+std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk_copies) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
   if (rows > kMostFewRows || !has_kernel(shape)) return std::nullopt;
-  if (const std::optional<GpuTiles> by_ring = ring_tiles(shape)) return by_ring;
+  if (has_bulk_copies) {
+    if (const std::optional<GpuTiles> by_ring = ring_tiles(shape)) return by_ring;
+  }
   if (const std::optional<GpuTiles> copied = copied_tiles(shape)) return copied;
   GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
   const bool is_float32 = shape.factors == Factors::Floats32;
@@ -126,6 +128,7 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape) {
   for (int units = 1; units <= most; units += units == 1 || is_float32 ? units : 2) {
     GpuTiles tried = tiles;
     tried.columns = kUnit * units;
+    if (!has_bulk_copies && is_by_ring(shape, tried)) continue;
     const int64_t at_once = is_narrow ? 1 : few_rows_blocks_at_once(shape, tried), slots = kMultiprocessors * at_once;
     const int64_t cost = (tiles_of(tried.columns) + slots - 1) / slots * at_once * (tried.columns + start);
     if (least > 0 && cost >= least) continue;

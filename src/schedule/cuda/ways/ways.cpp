@@ -12,6 +12,7 @@
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/products/epilogue_work.h"
+#include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/fusion/group.h"
@@ -59,12 +60,16 @@ class Ways {
   std::vector<Way> ways_;
 };
 
-std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, const ProductShape& shape) {
+// Are there such tiles without TMA and wgmma?
+bool are_for_warps(const ProductShape& shape, const GpuTiles& tiles) { return tiles.depth_warps > 0 && !is_few_rows_by_ring(shape, tiles); }
+
+std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, const ProductShape& shape, bool on_hopper) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, call.gpu ? name_of(*call.gpu) : std::string(kLibrary));
   std::optional<EpilogueWork> work;
   if (call.epilogue) work = work_of_epilogue(program, *call.epilogue, call.outputs[0]);
   for (const TilesEstimate& each : estimated_tiles(shape, work)) {
+    if (!on_hopper && !are_for_warps(shape, each.tiles)) continue;
     CallStep other = call;
     other.gpu = each.tiles;
     if (call.prologue && !is_product_with_prologue(program, other)) continue;
@@ -78,10 +83,11 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
   return std::move(ways).take();
 }
 
-std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& step, const ConvolutionShape& shape) {
+std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& step, const ConvolutionShape& shape, bool on_hopper) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, name_of(*call.gpu));
   for (const TilesEstimate& each : estimated_tiles(shape, has_pixels_across(program, call))) {
+    if (!on_hopper && each.tiles.ping_pong) continue;
     CallStep other = call;
     other.gpu = each.tiles;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
@@ -185,13 +191,14 @@ double seconds_of(const loop::LoopProgram& program, const Step& step) {
   return kStart + std::max(bytes / kBytesOfSecond, flops / (is_reduced_float(work.numbers) ? kFlopsOfSecond : kFlopsOfFloats));
 }
 
-std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step) {
+std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores) {
+  const bool on_hopper = cores == TensorCores::Hopper;
   if (const auto* call = std::get_if<CallStep>(&step)) {
     if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step);
     const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call->call, call->outputs);
-    if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape);
+    if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape, on_hopper);
     if (const ProductAttempt product = as_product_of_tiles(program, call->call, call->outputs); product.shape)
-      return ways_of_product(program, step, *product.shape);
+      return ways_of_product(program, step, *product.shape, on_hopper);
   }
   const auto* kernel = std::get_if<Kernel>(&step);
   const bool is_rows = kernel != nullptr && kernel->gpu && !kernel->inner.empty() && kernel->finish.empty() && kernel->gpu->pixels == 1;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schedule/planner.h"
 #include "schedule/schedule.h"
 
 namespace toroid::schedule {
@@ -21,7 +22,7 @@ struct Way {
 
 // The first is the step as it is. One alone: there is nothing to choose. Of steps with sizes that are numbers; adds expressions to
 // `program`.
-std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step);
+std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores = TensorCores::Hopper);
 
 // "128x192x4-pingpong": rows, columns and stages, then what else they are.
 std::string name_of(const GpuTiles& tiles);
