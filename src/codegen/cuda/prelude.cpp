@@ -53,6 +53,9 @@ const std::string_view kEmulatedConvolution =
 const std::string_view kFilterGradient =
 #include "codegen/cuda/prelude/filter_gradient.inc"
 ;
+const std::string_view kGroupedProducts =
+#include "codegen/cuda/prelude/products/grouped_products.inc"
+;
 const std::string_view kWarpMma =
 #include "codegen/cuda/prelude/warp_mma.inc"
 ;
@@ -101,7 +104,7 @@ std::string on_hopper(std::string_view text, std::string_view otherwise = "") {
 std::string prelude_of(const Preludes& preludes, bool emulated) {
   constexpr std::string_view kSharedAddress =
       "INLINE uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }\n";
-  const bool multiplies_copies = preludes.convolutions, has_warps = preludes.attention || preludes.few_rows;
+  const bool multiplies_copies = preludes.convolutions || preludes.grouped_products, has_warps = preludes.attention || preludes.few_rows;
   std::string text(kPrelude);
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products || preludes.few_rows || multiplies_copies) text += kProducts;
@@ -122,6 +125,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
     text += emulated ? std::string(kEmulatedConvolution) : on_hopper(kHopperConvolution);
   }
   if (preludes.filter_gradients) text += kFilterGradient;
+  if (preludes.grouped_products) text += kGroupedProducts;
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;

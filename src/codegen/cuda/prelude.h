@@ -17,6 +17,7 @@ struct Preludes {
   bool convolutions = false;      // the same of images and filters; with `products`
   bool filter_gradients = false;  // with `convolutions`
   bool few_rows = false;          // products of few rows
+  bool grouped_products = false;
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool order = false;             // sorting and selection
@@ -30,6 +31,7 @@ struct Preludes {
     convolutions |= other.convolutions;
     filter_gradients |= other.filter_gradients;
     few_rows |= other.few_rows;
+    grouped_products |= other.grouped_products;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
     order |= other.order;

@@ -114,11 +114,13 @@ class FunctionPrinter {
     int64_t shared_bytes = 0;
     bool waits = true;
     int blocks_at_once = 1;  // of a multiprocessor, at least: no more registers than that
+    cuda::Preludes preludes = {.order = true};
   };
   struct OrderParameter {
     std::string type, name, value;
   };
   void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
+  void print_gpu_grouped(const program::LibraryCall& call);
   void print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);

@@ -91,7 +91,7 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   }
   for (const auto& [preludes, kernels] : by_preludes) {
     // A kernel of tensor cores is a few lines and compiles for as long as ten others, most of it in templates: it is alone.
-    const bool is_long = preludes.products || preludes.convolutions || preludes.attention;
+    const bool is_long = preludes.products || preludes.convolutions || preludes.attention || preludes.grouped_products;
     const std::vector<std::string> units =
         divide(kernels, cuda::prelude_of(preludes, false), 0, options.max_units, is_long ? 0 : kWorthAnotherUnit);
     result.gpu_units.insert(result.gpu_units.end(), units.begin(), units.end());

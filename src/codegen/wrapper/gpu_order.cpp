@@ -20,7 +20,7 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
   source.text = fmt::format("KERNEL __launch_bounds__({}, {}) {}({}) {{\n  {};\n}}\n", launch.threads, launch.blocks_at_once, source.name,
                             fmt::join(declared, ", "), launch.statement);
   const std::string& name = add_kernel(source);
-  shared_.kernel_preludes.try_emplace(name, cuda::Preludes{.order = true});
+  shared_.kernel_preludes.try_emplace(name, launch.preludes);
   auto block = body_.block("{");
   for (const OrderParameter& each : parameters)
     body_.write(fmt::format("{0} const {1}_v0 = ({0})({2});", each.type, each.name, each.value));  // no buffer is called so

@@ -7,6 +7,7 @@
 #include "codegen/wrapper/function_printer.h"
 #include "passes/attention/merge_gradient.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/products/grouped_product.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -122,6 +123,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention}) {
     if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, choice)) return print_gpu_attention_gradient(call, choice);
   }
+  if (call.kernel == fmt::format("library.products.grouped#{}", schedule::kGroupedProduct)) return print_gpu_grouped(call);
   if (const size_t mark = call.kernel.find('#'); mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");

@@ -25,6 +25,7 @@
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/grouped_product.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/sliding_window.h"
@@ -182,6 +183,7 @@ class CudaPlanner final : public Planner {
         if (call == nullptr) continue;
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
         if (call->choice.empty()) call->choice = order_choice(program, *call);
+        if (call->choice.empty() && cores_ != TensorCores::None) call->choice = grouped_choice(program, *call, aligned_);
         add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
