@@ -31,6 +31,8 @@
 #include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/attention/expand_attention.h"
+#include "passes/attention/fold_masks.h"
+#include "passes/attention/merge_attention.h"
 #include "passes/attention/merge_gradient.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
@@ -272,6 +274,14 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
   clock.restart();
+  const auto has_kernel = [&](const TensorType& q, const TensorType& v) {
+    return tensor_cores(options) != schedule::TensorCores::None && schedule::has_attention_kernel(q, v);
+  };
+  if (options.target != codegen::Target::Cpu && options.optimise && merge_attention(program, has_kernel)) {
+    fold_masks(program);
+    remove_dead_code(program);
+    dumps.write("merge-attention", [&] { return to_text(program, {.provenance = true}); });
+  }
   if (options.target != codegen::Target::Cpu && expand_attention(program, attention_kernels(options))) {
     dumps.write("expand-attention", [&] { return to_text(program, {.provenance = true}); });
   }

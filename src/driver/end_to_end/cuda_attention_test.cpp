@@ -1,4 +1,6 @@
 // The kernel of attention on a GPU: the text that a GPU runs, compiled for this processor, and compared with the evaluator.
+#include <algorithm>
+
 #include "driver/end_to_end/compiled_for_test.h"
 
 namespace toroid {
@@ -94,6 +96,46 @@ graph(q: bf16[1, 2, 70, 64], k: bf16[1, 2, 200, 64], v: bf16[1, 2, 200, 64], r: 
   f: bf16[1, 2, 1, 64] = aten::scaled_dot_product_attention(few, k, v, scale=1e10)
   return y, c, z, n, f
 })"},
+    // As models write it out: a bias of all batches, scores that are hidden by a truth and by the lowest number, three dims.
+    {"written_as_products", R"(
+graph(q: bf16[2, 2, 20, 64], k: bf16[2, 2, 66, 64], v: bf16[2, 2, 66, 64], bias: bf16[1, 2, 20, 66], m: bool[2, 1, 1, 66],
+      q2: f16[6, 70, 32], k2: f16[6, 70, 32], v2: f16[6, 70, 48]) {
+  t: bf16[2, 2, 64, 66] = aten::transpose.int(k, 2, 3)
+  s: bf16[2, 2, 20, 66] = aten::matmul(q, t)
+  c: bf16[2, 2, 20, 66] = aten::mul.Tensor(s, 0.125)
+  a: bf16[2, 2, 20, 66] = aten::add.Tensor(c, bias)
+  h: bf16[2, 2, 20, 66] = aten::masked_fill.Scalar(a, m, -3e38)
+  p: f32[2, 2, 20, 66] = aten::softmax.int(h, -1, dtype.f32)
+  w: bf16[2, 2, 20, 66] = aten::to.dtype(p, dtype.bf16)
+  y: bf16[2, 2, 20, 64] = aten::matmul(w, v)
+  o: bool[70, 70] = aten::ones([70, 70], dtype.bool)
+  l: bool[70, 70] = aten::tril(o)
+  n: bool[70, 70] = aten::logical_not(l)
+  t2: f16[6, 32, 70] = aten::transpose.int(k2, 1, 2)
+  s2: f16[6, 70, 70] = aten::bmm(q2, t2)
+  c2: f16[6, 70, 70] = aten::div.Tensor(s2, 8.0)
+  a2: f16[6, 70, 70] = aten::masked_fill.Scalar(c2, n, -inf)
+  w2: f16[6, 70, 70] = aten::softmax.int(a2, -1)
+  z: f16[6, 70, 48] = aten::bmm(w2, v2)
+  return y, z
+})"},
+    // The first row's mask hides all of it: NaN, where the operation gives zeros.
+    {"written_with_rows_that_see_nothing", R"(
+graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 9, 16], v: bf16[1, 2, 9, 16]) {
+  s: i64[5] = aten::arange(5)
+  u: i64[5, 1] = aten::unsqueeze(s, 1)
+  j: i64[9] = aten::arange(9)
+  m: bool[5, 9] = aten::lt.Tensor(j, u)
+  zero: bf16[5, 9] = aten::zeros([5, 9], dtype.bf16)
+  o: bool[5, 9] = aten::logical_not(m)
+  f: bf16[5, 9] = aten::masked_fill.Scalar(zero, o, -inf)
+  t: bf16[1, 2, 16, 9] = aten::transpose.int(k, 2, 3)
+  s1: bf16[1, 2, 5, 9] = aten::matmul(q, t)
+  a: bf16[1, 2, 5, 9] = aten::add.Tensor(s1, f)
+  w: bf16[1, 2, 5, 9] = aten::softmax.int(a, -1)
+  y: bf16[1, 2, 5, 16] = aten::matmul(w, v)
+  return y
+})"},
     {"without_keys", R"(
 graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 0, 16], v: bf16[1, 2, 0, 16]) {
   y: bf16[1, 2, 5, 16] = aten::scaled_dot_product_attention(q, k, v)
@@ -107,6 +149,17 @@ TEST_P(EmulatedAttention, ComputesAsTheEvaluator) {
 }
 INSTANTIATE_TEST_SUITE_P(Programs, EmulatedAttention, testing::ValuesIn(kAttentionPrograms),
                          [](const auto& each) { return each.param.name; });
+
+// Each is one call, where products of the program's own are none.
+TEST(WrittenAttention, IsOneOperation) {
+  const auto calls_of = [](std::string_view name) {
+    const auto* found = std::find_if(std::begin(kAttentionPrograms), std::end(kAttentionPrograms),
+                                     [&](const ProgramCase& each) { return each.name == name; });
+    return compiled(found->text, codegen::Target::EmulatedCuda).library_calls;
+  };
+  EXPECT_EQ(calls_of("written_as_products"), 2);
+  EXPECT_EQ(calls_of("written_with_rows_that_see_nothing"), 1);
+}
 
 }  // namespace
 }  // namespace toroid

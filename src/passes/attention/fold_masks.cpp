@@ -1,8 +1,7 @@
 #include "passes/attention/fold_masks.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "graph/builder.h"
@@ -22,19 +21,26 @@ enum class Sees : uint8_t { Unknown, All, Past };
 // Integers of a tensor.
 struct Positions {
   int64_t least, most;
-  std::optional<size_t> along;  // each element is its index along this dim
+  std::optional<size_t> along;  // each element is its index along this dim, and `offset`
+  int64_t offset = 0;
 };
 
 class MaskReader {
  public:
   MaskReader(const Program& program, const Graph& graph) : program_(program), graph_(graph) {}
 
-  Sees sees(ValueId mask, int depth = 0) const {
+  // `negated`: of a mask of truths, what the opposite lets rows see.
+  Sees sees(ValueId mask, int depth = 0, bool negated = false) const {
     if (depth > kMostNodes) return Sees::Unknown;
     const Node& node = graph_.producer(mask);
-    const auto of = [&](size_t i) { return sees(node.inputs[i], depth + 1); };
-    if (const auto* full = std::get_if<Full>(&node.op)) return allows(full->value) ? Sees::All : Sees::Unknown;
-    if (const auto* constant = std::get_if<Constant>(&node.op)) return of_constant(constant->id, type(mask));
+    const bool is_truth = type(mask).dtype == DType::Bool;
+    const auto of = [&](size_t i) { return sees(node.inputs[i], depth + 1, negated); };
+    const auto compared_to = [&](size_t a, size_t b, int64_t more) { return compared(node.inputs[a], node.inputs[b], more); };
+    if (const auto* full = std::get_if<Full>(&node.op)) {
+      const auto* truth = std::get_if<bool>(&full->value);
+      return (truth != nullptr ? *truth != negated : allows(full->value)) ? Sees::All : Sees::Unknown;
+    }
+    if (const auto* constant = std::get_if<Constant>(&node.op)) return of_constant(constant->id, type(mask), negated);
     if (std::holds_alternative<Expand>(node.op) || std::holds_alternative<Reshape>(node.op)) {
       const Sees inner = of(0);
       return inner == Sees::Past && !has_same_rows(type(node.inputs[0]), type(mask)) ? Sees::Unknown : inner;
@@ -42,17 +48,22 @@ class MaskReader {
     const auto* pointwise = std::get_if<Pointwise>(&node.op);
     if (pointwise == nullptr) return Sees::Unknown;
     switch (pointwise->op) {
-      case ScalarOp::BitAnd: return type(mask).dtype == DType::Bool ? both(of(0), of(1)) : Sees::Unknown;
+      case ScalarOp::BitNot: return is_truth ? sees(node.inputs[0], depth + 1, !negated) : Sees::Unknown;
+      case ScalarOp::BitAnd: return is_truth && !negated ? both(of(0), of(1)) : Sees::Unknown;
+      case ScalarOp::BitOr: return is_truth && negated ? both(of(0), of(1)) : Sees::Unknown;
       case ScalarOp::Where: {
+        if (is_truth) return truth(node.inputs[1]) == true && truth(node.inputs[2]) == false ? of(0) : Sees::Unknown;
         const Sees condition = of(0);
-        if (of(1) != Sees::All || type(mask).dtype == DType::Bool) return Sees::Unknown;
-        return condition == Sees::All || is_minus_infinity(node.inputs[2]) ? condition : Sees::Unknown;
+        if (of(1) != Sees::All) return Sees::Unknown;
+        return condition == Sees::All || hides(node.inputs[2]) ? condition : Sees::Unknown;
       }
-      case ScalarOp::Le: return compared(node.inputs[0], node.inputs[1]);
-      case ScalarOp::Ge: return compared(node.inputs[1], node.inputs[0]);
+      case ScalarOp::Le: return negated ? compared_to(1, 0, 1) : compared_to(0, 1, 0);
+      case ScalarOp::Ge: return negated ? compared_to(0, 1, 1) : compared_to(1, 0, 0);
+      case ScalarOp::Lt: return negated ? compared_to(1, 0, 0) : compared_to(0, 1, 1);
+      case ScalarOp::Gt: return negated ? compared_to(0, 1, 0) : compared_to(1, 0, 1);
       case ScalarOp::Eq: {
         const auto a = positions(node.inputs[0]), b = positions(node.inputs[1]);
-        return a && b && a->least == a->most && b->least == a->least && b->most == a->most ? Sees::All : Sees::Unknown;
+        return !negated && a && b && a->least == a->most && b->least == a->least && b->most == a->most ? Sees::All : Sees::Unknown;
       }
       default: return Sees::Unknown;
     }
@@ -74,19 +85,20 @@ class MaskReader {
     if (a.rank() < 2 || b.rank() < 2) return false;
     return sym::known_eq(a.sizes[a.rank() - 1], b.sizes[b.rank() - 1]) && sym::known_eq(a.sizes[a.rank() - 2], b.sizes[b.rank() - 2]);
   }
-  bool is_minus_infinity(ValueId id) const {
+  bool hides(ValueId id) const {
     const auto* full = std::get_if<Full>(&graph_.producer(id).op);
     const auto* value = full == nullptr ? nullptr : std::get_if<double>(&full->value);
-    return value != nullptr && *value == -std::numeric_limits<double>::infinity();
+    return value != nullptr && *value <= kHides;
   }
 
-  // Of a <= b.
-  Sees compared(ValueId a_id, ValueId b_id) const {
+  // Of a + more <= b.
+  Sees compared(ValueId a_id, ValueId b_id, int64_t more) const {
     const auto a = positions(a_id), b = positions(b_id);
     if (!a || !b) return Sees::Unknown;
-    if (a->most <= b->least) return Sees::All;
+    if (a->most + more <= b->least) return Sees::All;
     const size_t rank = type(a_id).sizes.size();
-    return rank >= 2 && a->along == rank - 1 && b->along == rank - 2 ? Sees::Past : Sees::Unknown;
+    const bool is_triangle = rank >= 2 && a->along == rank - 1 && b->along == rank - 2 && a->offset + more == b->offset;
+    return is_triangle ? Sees::Past : Sees::Unknown;
   }
 
   std::optional<HostTensor> contents(ConstantId id) const {
@@ -102,16 +114,24 @@ class MaskReader {
     return HostTensor(data.type.dtype, std::move(sizes), data.bytes.first(bytes), data.owner);
   }
 
-  Sees of_constant(ConstantId id, const TensorType& type) const {
+  std::optional<bool> truth(ValueId id) const {
+    const auto* full = std::get_if<Full>(&graph_.producer(id).op);
+    const auto* value = full == nullptr ? nullptr : std::get_if<bool>(&full->value);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
+
+  Sees of_constant(ConstantId id, const TensorType& type, bool negated) const {
     if (type.dtype != DType::Bool && !is_floating(type.dtype)) return Sees::Unknown;
     const std::optional<HostTensor> found = contents(id);
     if (!found) return Sees::Unknown;
     const std::vector<double> values = found->to_doubles();
-    const double allowed = type.dtype == DType::Bool ? 1 : 0, forbidden = type.dtype == DType::Bool ? 0 : -HUGE_VAL;
+    const bool is_truth = type.dtype == DType::Bool;
+    const double allowed = is_truth && !negated ? 1 : 0;
     const auto holds = [&](auto is_seen) {
       const size_t columns = static_cast<size_t>(found->sizes().back()), rows = static_cast<size_t>(found->sizes()[type.rank() - 2]);
       for (size_t i = 0; i < values.size(); ++i) {
-        if (values[i] != (is_seen(i / columns % rows, i % columns) ? allowed : forbidden)) return false;
+        const bool is_allowed = values[i] == allowed, is_hidden = is_truth ? values[i] != allowed : values[i] <= kHides;
+        if (!(is_seen(i / columns % rows, i % columns) ? is_allowed : is_hidden)) return false;
       }
       return true;
     };
@@ -145,9 +165,16 @@ class MaskReader {
       return result;
     }
     const auto* pointwise = std::get_if<Pointwise>(&node.op);
-    if (pointwise == nullptr || pointwise->op != ScalarOp::Add) return std::nullopt;
+    if (pointwise == nullptr || (pointwise->op != ScalarOp::Add && pointwise->op != ScalarOp::Sub)) return std::nullopt;
     const auto added = positions(node.inputs[1], depth + 1);
-    return added && added->least == 0 && added->most == 0 ? positions(node.inputs[0], depth + 1) : std::nullopt;
+    constexpr int64_t kMost = int64_t{1} << 60;  // beyond it sums may wrap
+    if (!added || added->least != added->most || std::abs(added->least) > kMost) return std::nullopt;
+    auto result = positions(node.inputs[0], depth + 1);
+    if (!result || result->most > kMost || result->least < -kMost) return std::nullopt;
+    const int64_t shift = pointwise->op == ScalarOp::Add ? added->least : -added->least;
+    if (shift != 0 && type(id).dtype != DType::I64) return std::nullopt;
+    result->least += shift, result->most += shift, result->offset += shift;
+    return result;
   }
 
   // Where a dim went in a reshape that only adds and removes dims of one element.
@@ -174,7 +201,7 @@ class MaskReader {
     if (!found) return std::nullopt;
     const std::vector<double> values = found->to_doubles();
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    Positions result{static_cast<int64_t>(*least), static_cast<int64_t>(*most), std::nullopt};
+    Positions result{static_cast<int64_t>(*least), static_cast<int64_t>(*most), std::nullopt, 0};
     size_t inner = 1;
     for (size_t d = found->sizes().size(); d-- > 0;) {
       const size_t size = static_cast<size_t>(found->sizes()[d]);
@@ -226,6 +253,10 @@ Graph folded(const Graph& graph, Program& program, const std::vector<Sees>& mask
 }
 
 }  // namespace
+
+bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask) {
+  return MaskReader(program, graph).sees(mask) != Sees::Unknown;
+}
 
 bool fold_masks(Program& program) {
   bool changed = false;

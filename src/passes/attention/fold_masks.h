@@ -12,7 +12,14 @@
 
 namespace toroid {
 
+// What is added to a score and is not greater hides it, as -inf does: beside it a score is lost in rounding. Models hide by the lowest
+// number of bfloat16 or float32.
+inline constexpr double kHides = -1e37;
+
 // Needs core level. Keeps outputs and names. True if a mask was folded.
 bool fold_masks(Program& program);
+
+// Is it known of the mask that each row sees a key, where there are any?
+bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask);
 
 }  // namespace toroid

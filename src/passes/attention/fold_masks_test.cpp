@@ -63,7 +63,34 @@ const MaskCase kCases[] = {
     {"a_triangle_of_numbers", true, true, "\n  m: f32[2, 1, 4, 5] = expand(constant_triangle)"},
     {"weights", false, false, "\n  m: f32[2, 1, 4, 5] = expand(weights)"},
     {"an_input", false, false, "\n  m: f32[2, 1, 4, 5] = expand(given)"},
-    // A row sees later keys alone, or its own among others; the lowest number is not -inf; the first row's keys are all rows'.
+    // As models hide keys by the lowest number, and a window that is as long as all keys.
+    {"a_triangle_of_the_lowest_numbers", true, true, R"(
+  past: bool[2, 1, 4, 5] = le(c, r)
+  low: f32[2, 1, 4, 5] = full(value=-3.4e38)
+  m: f32[2, 1, 4, 5] = where(past, zero, low))"},
+    {"a_triangle_in_a_long_window", true, true, R"(
+  long: i64[2, 1, 4, 5] = full(value=8)
+  before: i64[2, 1, 4, 5] = sub(r, long)
+  near: bool[2, 1, 4, 5] = gt(c, before)
+  past: bool[2, 1, 4, 5] = le(c, r)
+  seen: bool[2, 1, 4, 5] = bit_and(near, past)
+  m: f32[2, 1, 4, 5] = where(seen, zero, never))"},
+    {"a_triangle_of_shifted_positions", true, true, R"(
+  one: i64[2, 1, 4, 5] = full(value=1)
+  next: i64[2, 1, 4, 5] = add(r, one)
+  past: bool[2, 1, 4, 5] = lt(c, next)
+  m: f32[2, 1, 4, 5] = where(past, zero, never))"},
+    {"a_triangle_without_the_own_key", false, false, R"(
+  past: bool[2, 1, 4, 5] = lt(c, r)
+  m: f32[2, 1, 4, 5] = where(past, zero, never))"},
+    {"a_short_window", false, false, R"(
+  short: i64[2, 1, 4, 5] = full(value=2)
+  before: i64[2, 1, 4, 5] = sub(r, short)
+  near: bool[2, 1, 4, 5] = gt(c, before)
+  past: bool[2, 1, 4, 5] = le(c, r)
+  seen: bool[2, 1, 4, 5] = bit_and(near, past)
+  m: f32[2, 1, 4, 5] = where(seen, zero, never))"},
+    // A row sees later keys alone, or its own among others; a low number is not -inf; the first row's keys are all rows'.
     {"the_future", false, false, R"(
   future: bool[2, 1, 4, 5] = le(r, c)
   m: f32[2, 1, 4, 5] = where(future, zero, never))"},

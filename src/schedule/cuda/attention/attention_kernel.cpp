@@ -109,10 +109,12 @@ int64_t AttentionKernel::shared_bytes() const {
   return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
 }
 
-bool has_attention_kernel(const Graph& graph, const Node& node) {
-  if (!std::holds_alternative<Attention>(node.op)) return false;
-  const TensorType &q = graph.type(node.inputs[0]), &v = graph.type(node.inputs[2]);
+bool has_attention_kernel(const TensorType& q, const TensorType& v) {
   return is_taken(q.dtype, q.sizes.size(), q.sizes.back(), v.sizes.back());
+}
+
+bool has_attention_kernel(const Graph& graph, const Node& node) {
+  return std::holds_alternative<Attention>(node.op) && has_attention_kernel(graph.type(node.inputs[0]), graph.type(node.inputs[2]));
 }
 
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {

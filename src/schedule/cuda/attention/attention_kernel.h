@@ -42,6 +42,7 @@ struct AttentionKernel {
 
 // Of float16 or bfloat16, with at most four dims and rows of 1 to 256 elements: others become products and a softmax
 // (passes/attention/expand_attention.h).
+bool has_attention_kernel(const TensorType& q, const TensorType& v);
 bool has_attention_kernel(const Graph& graph, const Node& node);
 
 // Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the
