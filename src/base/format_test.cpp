@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -27,6 +30,22 @@ TEST(FormatTest, NumbersHaveTheFewestDigitsThatGiveThemBack) {
   EXPECT_EQ(formatted("{} {} {} {}", 0.1, 1.0, -2.5, 1e6), "0.1 1 -2.5 1000000");
   EXPECT_EQ(formatted("{} {}", 1e-5, 1e300), "1e-05 1e+300");
   EXPECT_EQ(formatted("{} {}", std::numeric_limits<double>::infinity(), 0.0), "inf 0");
+}
+
+TEST(FormatTest, NumbersAreThoseOfToChars) {
+  uint64_t bits = 0x3fb999999999999a;
+  for (int i = 0; i < 20000; ++i) {
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    double number = std::bit_cast<double>(bits);
+    if (i % 2 == 0) number = std::ldexp(static_cast<double>(bits >> 40), -static_cast<int>(bits % 30));
+    if (!std::isfinite(number)) continue;
+    const double size = std::abs(number);
+    char text[64];
+    const auto form = size == 0 || (size >= 1e-4 && size < 1e16) ? std::chars_format::fixed : std::chars_format::scientific;
+    const std::string expected(text, std::to_chars(text, text + sizeof text, number, form).ptr);
+    ASSERT_EQ(formatted("{}", number), expected);
+  }
+  EXPECT_EQ(formatted("{} {} {} {}", -0.0, 1e15, 123456.789, -4.9e-324), "-0 1000000000000000 123456.789 -5e-324");
 }
 
 TEST(FormatTest, HexHasAllDigits) {
