@@ -10,6 +10,7 @@
 #include "runtime/kernels/attention/call.h"
 #include "runtime/kernels/gemm/packed_plan.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -154,5 +155,7 @@ class AttentionF64 {
 std::unique_ptr<const KernelPlan> plan_attention_f64(const KernelCall&) {
   return plan_that_runs([](const KernelCall& each) { AttentionF64(each).run(); });
 }
+
+TOROID_LINKED_KERNEL(attention_f64, "attention.f64", nullptr, plan_attention_f64);
 
 }  // namespace toroid

@@ -4,6 +4,7 @@
 #include "runtime/kernels/attention/attention.h"
 #include "runtime/kernels/attention/decode.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -76,8 +77,8 @@ constexpr Implementation kFew = {
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
     .plan = plan_running<run_attention_of_few>};
 
-const Implementation kOfVectors[] = {kQueryBlocks, kFew};
-const Implementation kOfBFloat16[] = {
+constexpr Implementation kOfVectors[] = {kQueryBlocks, kFew};
+constexpr Implementation kOfBFloat16[] = {
     kQueryBlocks,
     kFew,
     {.name = "tiles",
@@ -92,16 +93,18 @@ const Implementation kOfBFloat16[] = {
      .plan = plan_running<run_attention_tiles>},
 };
 
+template <DType kDType>
+std::optional<std::string> malformed_of(const Problem& problem) {
+  return malformed(kDType, problem);
+}
+constexpr KernelFamily kF32 = {"attention.f32", malformed_of<DType::F32>, depth, kOfVectors};
+constexpr KernelFamily kF16 = {"attention.f16", malformed_of<DType::F16>, depth, kOfVectors};
+constexpr KernelFamily kBF16 = {"attention.bf16", malformed_of<DType::BF16>, depth, kOfBFloat16};
+
 }  // namespace
 
-KernelFamily attention_family() {
-  return {"attention.f32", [](const Problem& problem) { return malformed(DType::F32, problem); }, depth, kOfVectors};
-}
-KernelFamily attention_f16_family() {
-  return {"attention.f16", [](const Problem& problem) { return malformed(DType::F16, problem); }, depth, kOfVectors};
-}
-KernelFamily attention_bf16_family() {
-  return {"attention.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16};
-}
+TOROID_LINKED_KERNEL(attention_f32, "attention.f32", &kF32, plan_running<run_attention_blocks>);
+TOROID_LINKED_KERNEL(attention_f16, "attention.f16", &kF16, plan_running<run_attention_blocks>);
+TOROID_LINKED_KERNEL(attention_bf16, "attention.bf16", &kBF16, plan_running<run_attention_blocks>);
 
 }  // namespace toroid

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -98,7 +99,7 @@ std::optional<std::string> not_in_bands(const Problem& problem) {
   return std::nullopt;
 }
 
-const Implementation kImplementations[] = {
+constexpr Implementation kImplementations[] = {
     {.name = kApart,
      .description = "one convolution after the other",
      .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
@@ -115,6 +116,7 @@ const Implementation kImplementations[] = {
 
 }  // namespace
 
-KernelFamily chain_family() { return {"chain.f32", malformed, depth, kImplementations}; }
+constexpr KernelFamily kF32 = {"chain.f32", malformed, depth, kImplementations};
+TOROID_LINKED_KERNEL(chain, "chain", &kF32, plan_in_turn);
 
 }  // namespace toroid

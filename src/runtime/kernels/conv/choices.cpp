@@ -3,6 +3,7 @@
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -123,7 +124,7 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
   return share * image_rows_cost_s(problem, machine);
 }
 
-const Implementation kImplementations[] = {
+constexpr Implementation kImplementations[] = {
     {.name = "image-columns",
      .description = "a product of the filters with the image's columns, made block by block",
      .gate =
@@ -131,7 +132,7 @@ const Implementation kImplementations[] = {
            return first_of({never_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_columns},
+     .plan = plan_columns_f32},
     {.name = "image-rows",
      .description = "a product of image rows, where they lie, with packed weights",
      .gate = to_channels_last,
@@ -144,7 +145,7 @@ const Implementation kImplementations[] = {
            return first_of({only_transposed(problem), all_contiguous(problem)});
          },
      .cost_s = product_cost_s,
-     .plan = plan_columns},
+     .plan = plan_columns_f32},
     {.name = "planes",
      .description = "each plane with its filter, all filter elements summed in registers",
      .gate =
@@ -219,6 +220,7 @@ std::optional<std::string> not_by_rows(const Problem& convolution) {
   return std::nullopt;
 }
 
-KernelFamily convolution_family() { return {"convolution.f32", malformed, depth, kImplementations, 1}; }
+constexpr KernelFamily kF32 = {"convolution.f32", malformed, depth, kImplementations, 1};
+TOROID_LINKED_KERNEL(convolution_f32, "convolution.f32", &kF32, plan_convolution_f32);
 
 }  // namespace toroid

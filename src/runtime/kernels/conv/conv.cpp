@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "runtime/kernels/conv/depthwise.h"
 #include "runtime/kernels/gemm/gemm_f32.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
 
@@ -238,9 +239,10 @@ class Columns final : public KernelPlan {
 
 }  // namespace
 
+std::unique_ptr<const KernelPlan> plan_columns_f32(const KernelCall& call) { return std::make_unique<const Columns<float, float>>(call); }
+
 std::unique_ptr<const KernelPlan> plan_columns(const KernelCall& call) {
   switch (const DType dtype = dtype_of(call.outputs[0])) {
-    case DType::F32: return std::make_unique<const Columns<float, float>>(call);
     case DType::F64: return std::make_unique<const Columns<double, double>>(call);
     case DType::I64: return std::make_unique<const Columns<uint64_t, uint64_t>>(call);
     case DType::I32:
@@ -265,9 +267,11 @@ std::unique_ptr<const KernelPlan> plan_planes(const KernelCall& call) {
 std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call) {
   const ConvolutionShape s = convolution_shape(call);
   const ToroidOperand& y = call.outputs[0];
-  if (s.transposed) return plan_columns(call);
+  if (s.transposed) return plan_columns_f32(call);
   if (y.rank <= 4 && y.strides[1] == 1 && call.inputs.size() == 2) return plan_image_rows(call);
-  return s.is_depthwise() ? plan_planes(call) : plan_columns(call);
+  return s.is_depthwise() ? plan_planes(call) : plan_columns_f32(call);
 }
+
+TOROID_LINKED_KERNEL(convolution_columns, "convolution.columns", nullptr, plan_columns);
 
 }  // namespace toroid

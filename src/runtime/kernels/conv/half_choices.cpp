@@ -1,6 +1,7 @@
 // Convolutions in BF16 and F16.
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -49,7 +50,7 @@ constexpr Implementation kChannelVectors = {
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
     .plan = plan_half_channel_vectors};
 
-const Implementation kOfBFloat16[] = {
+constexpr Implementation kOfBFloat16[] = {
     kWidened,
     kChannelVectors,
     {.name = "tiles",
@@ -61,7 +62,7 @@ const Implementation kOfBFloat16[] = {
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
      .plan = plan_half_tiles},
 };
-const Implementation kOfFloat16[] = {kWidened, kChannelVectors};
+constexpr Implementation kOfFloat16[] = {kWidened, kChannelVectors};
 
 }  // namespace
 
@@ -74,11 +75,25 @@ std::unique_ptr<const KernelPlan> plan_half_convolution(const KernelCall& call) 
   return taken->plan(call);
 }
 
-KernelFamily convolution_bf16_family() {
-  return {"convolution.bf16", [](const Problem& problem) { return malformed(DType::BF16, problem); }, depth, kOfBFloat16, 1};
+namespace {
+
+template <DType kDType>
+std::optional<std::string> malformed_of(const Problem& problem) {
+  return malformed(kDType, problem);
 }
-KernelFamily convolution_f16_family() {
-  return {"convolution.f16", [](const Problem& problem) { return malformed(DType::F16, problem); }, depth, kOfFloat16, 1};
+constexpr KernelFamily kBF16 = {"convolution.bf16", malformed_of<DType::BF16>, depth, kOfBFloat16, 1};
+constexpr KernelFamily kF16 = {"convolution.f16", malformed_of<DType::F16>, depth, kOfFloat16, 1};
+
+// To F32, or without filter elements, the first.
+std::unique_ptr<const KernelPlan> plan_alone(const KernelCall& call) {
+  const ToroidOperand& y = call.outputs[0];
+  const bool is_to_channels_last = call.inputs.size() == 2 && call.integers[0] == 0 && y.rank <= 4 && y.strides[1] == 1;
+  return is_to_channels_last ? plan_half_convolution(call) : plan_widened(call);
 }
+
+}  // namespace
+
+TOROID_LINKED_KERNEL(convolution_bf16, "convolution.bf16", &kBF16, plan_alone);
+TOROID_LINKED_KERNEL(convolution_f16, "convolution.f16", &kF16, plan_alone);
 
 }  // namespace toroid

@@ -17,6 +17,8 @@
 #include "runtime/kernels/fourier/any_length.h"
 #include "runtime/kernels/gemm/transpose_square.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/linked/library_calls.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
 
@@ -745,5 +747,20 @@ void run_fourier(std::string_view name, const KernelCall& call) {
   const Form form = form_of(name).value();
   dtype_of(call.outputs[0]) == DType::F32 ? run_rows<float>(form, call) : run_rows<double>(form, call);
 }
+
+namespace {
+
+template <const char* kName, LibraryKernel kOfAnyLength>
+std::unique_ptr<const KernelPlan> plan_fourier(const KernelCall& call) {
+  if (!can_run_fourier(kName, call)) return plan_on_contiguous<kOfAnyLength>(call);
+  return plan_that_runs([](const KernelCall& each) { run_fourier(kName, each); });
+}
+constexpr char kTransform[] = "fourier.transform", kHalf[] = "fourier.half", kReal[] = "fourier.real";
+
+}  // namespace
+
+TOROID_LINKED_KERNEL(fourier_transform, "library.fourier.transform", nullptr, plan_fourier<kTransform, any_length_fourier::transform>);
+TOROID_LINKED_KERNEL(fourier_half, "library.fourier.half", nullptr, plan_fourier<kHalf, any_length_fourier::half>);
+TOROID_LINKED_KERNEL(fourier_real, "library.fourier.real", nullptr, plan_fourier<kReal, any_length_fourier::real>);
 
 }  // namespace toroid

@@ -10,6 +10,7 @@
 #include "runtime/kernels/gemm/gemm_f32.h"
 #include "runtime/kernels/gemm/gemm_small_m.h"
 #include "runtime/kernels/gemm/packed_plan.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -214,7 +215,7 @@ constexpr Implementation kImplementation = {
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return estimate_s(kAlgorithm, gemm_of(problem), machine); },
     .plan = [](const KernelCall& call) { return plan_call(kAlgorithm, call); }};
 
-const Implementation kImplementations[] = {
+constexpr Implementation kImplementations[] = {
     kImplementation<kPacked>,
     kImplementation<kBf16x3>,
     kImplementation<kByRows>,
@@ -237,9 +238,10 @@ std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call) {
   return plan_call(cheapest_algorithm(gemm_of(call, sizes), call.pool.threads()), call);
 }
 
-KernelFamily matmul_family() {
-  return {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); },
-          [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations, -1};
-}
+namespace {
+constexpr KernelFamily kF32 = {"matmul.f32", [](const Problem& problem) { return malformed_product(DType::F32, problem); },
+                               [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations, -1};
+}  // namespace
+TOROID_LINKED_KERNEL(matmul_f32, "matmul.f32", &kF32, plan_matmul_f32);
 
 }  // namespace toroid

@@ -1,5 +1,6 @@
 // Matrix products in float64: panels and microkernels as of float32, half as many numbers to a vector.
 #include "runtime/kernels/gemm/packed_plan.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -33,7 +34,7 @@ double packed_s(const Problem& problem, const MachineModel& machine) {
                   passes * transfer_s(8 * sizes.elements_of_b(), machine));
 }
 
-const Implementation kImplementations[] = {
+constexpr Implementation kImplementations[] = {
     {.name = "packed",
      .description = "blocks of both sides copied into the order in which the inner loop reads them",
      .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
@@ -41,11 +42,11 @@ const Implementation kImplementations[] = {
      .plan = plan_packed},
 };
 
+constexpr KernelFamily kF64 = {"matmul.f64", [](const Problem& problem) { return malformed_product(DType::F64, problem); },
+                               [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations};
+
 }  // namespace
 
-KernelFamily matmul_f64_family() {
-  return {"matmul.f64", [](const Problem& problem) { return malformed_product(DType::F64, problem); },
-          [](const Problem& problem) { return problem.inputs[0].size(-1); }, kImplementations};
-}
+TOROID_LINKED_KERNEL(matmul_f64, "matmul.f64", &kF64, nullptr);
 
 }  // namespace toroid

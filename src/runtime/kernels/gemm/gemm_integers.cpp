@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "runtime/kernels/gemm/packed_plan.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 
 namespace toroid {
 namespace {
@@ -70,5 +71,7 @@ std::unique_ptr<const KernelPlan> plan_matmul_integers(const KernelCall& call) {
     default: throw Error(ErrorKind::Unsupported, formatted("matrix products of {} are not supported", to_string(dtype)));
   }
 }
+
+TOROID_LINKED_KERNEL(matmul_integers, "matmul.integers", nullptr, plan_matmul_integers);
 
 }  // namespace toroid

@@ -5,6 +5,7 @@
 
 #include "library/grouped_sizes.h"
 #include "runtime/kernels/gemm/partition.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/operands.h"
 
 namespace toroid {
@@ -92,5 +93,7 @@ void run_grouped_product(const KernelCall& call) {
   }
   for_each_product(call.pool, s.groups, s.m * s.n * s.k / std::max<int64_t>(s.by == GroupedBy::Depth ? 1 : s.groups, 1), multiply);
 }
+
+TOROID_LINKED_KERNEL(grouped_products, "library.products.grouped", nullptr, plan_running<run_grouped_product>);
 
 }  // namespace toroid

@@ -1,4 +1,4 @@
-// The families of the runtime's kernels, one file each: their implementations with gates and estimates. For registry.cpp alone.
+// What the tables of implementations share: conditions and estimates (…choices.cpp).
 #pragma once
 
 #include <algorithm>
@@ -7,21 +7,6 @@
 #include "runtime/kernels/registry/registry.h"
 
 namespace toroid {
-
-KernelFamily matmul_family();  // F32
-KernelFamily matmul_f64_family();
-KernelFamily matmul_bf16_family();
-KernelFamily matmul_f16_family();
-KernelFamily matmul_int4_family();   // F32, BF16 and F16 by int4 weights
-KernelFamily matmul_int8_family();   // F32, BF16 and F16 by I8
-KernelFamily matmul_bytes_family();  // I8 and U8 by I8
-KernelFamily convolution_family();   // F32
-KernelFamily convolution_bf16_family();
-KernelFamily convolution_f16_family();
-KernelFamily chain_family();      // of F32 convolutions
-KernelFamily attention_family();  // F32
-KernelFamily attention_bf16_family();
-KernelFamily attention_f16_family();
 
 // Seconds to read or write so many bytes once: what fits the cache comes from there.
 inline double transfer_s(double bytes, const MachineModel& machine) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/registry/unfused_epilogue.h"
 
@@ -147,10 +148,13 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::cheapest_plan(std::string_view
 }
 
 const ChoiceRegistry& runtime_choices() {
-  static const KernelFamily families[] = {matmul_family(),           matmul_f64_family(),      matmul_bf16_family(),  matmul_f16_family(),
-                                          matmul_int8_family(),      matmul_int4_family(),     matmul_bytes_family(), convolution_family(),
-                                          convolution_bf16_family(), convolution_f16_family(), chain_family(),        attention_family(),
-                                          attention_bf16_family(),   attention_f16_family()};
+  static const std::vector<KernelFamily> families = [] {
+    std::vector<KernelFamily> result;
+    for (const LinkedKernel* const* each = toroid_linked_kernels; *each != nullptr; ++each) {
+      if ((*each)->family != nullptr) result.push_back(*(*each)->family);
+    }
+    return result;
+  }();
   static const ChoiceRegistry registry(families);
   return registry;
 }

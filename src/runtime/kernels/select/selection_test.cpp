@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "interp/library_kernels.h"
-#include "runtime/kernels/registry/library_calls.h"
 #include "tensor/host_tensor.h"
 
 namespace toroid {
@@ -31,6 +30,15 @@ Picked pick(LibraryKernel kernel, const HostTensor& rows, int64_t results, std::
   };
   kernel({in, out, attributes, pieces});
   return {values.to_doubles(), indices.to_ints()};
+}
+
+LibraryKernel find_library_kernel(std::string_view name) {
+  constexpr LibraryOp kKernels[] = {{"order.topk", selection::topk},
+                                    {"order.kth", selection::kth},
+                                    {"order.median", selection::median},
+                                    {"order.mode", selection::mode},
+                                    {"order.search", selection::search}};
+  return std::ranges::find(kKernels, name, &LibraryOp::name)->kernel;
 }
 
 Picked pick(std::string_view name, const HostTensor& rows, int64_t results, std::vector<double> attributes) {

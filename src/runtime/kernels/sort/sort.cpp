@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "library/sort_keys.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/sort/parallel_sort.h"
 
 namespace toroid {
@@ -118,5 +119,7 @@ void run_sort(const KernelCall& call) {
   };
   with_sort_keys(static_cast<DType>(x.dtype), sort_as);
 }
+
+TOROID_LINKED_KERNEL(sort, "sort", nullptr, plan_running<run_sort>);
 
 }  // namespace toroid

@@ -2,6 +2,7 @@
 #include "runtime/kernels/gemm/half/gemm.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -29,7 +30,7 @@ constexpr Implementation kWidened = {
     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.4, 1, sizeof(float)); },
     .plan = plan_half_widened};
 
-const Implementation kOfBFloat16[] = {
+constexpr Implementation kOfBFloat16[] = {
     kWidened,
     {.name = "pairs",
      .description = "two elements of a row at a time (AVX512_BF16)",
@@ -63,17 +64,20 @@ const Implementation kOfBFloat16[] = {
      .plan = plan_matmul_onednn,
      .needs_measuring = true},
 };
-const Implementation kOfFloat16[] = {kWidened};
+constexpr Implementation kOfFloat16[] = {kWidened};
 
 int64_t depth(const Problem& problem) { return problem.inputs[0].size(-1); }
 
+template <DType kDType>
+std::optional<std::string> malformed_of(const Problem& problem) {
+  return malformed_product(kDType, problem);
+}
+constexpr KernelFamily kBF16 = {"matmul.bf16", malformed_of<DType::BF16>, depth, kOfBFloat16, -1};
+constexpr KernelFamily kF16 = {"matmul.f16", malformed_of<DType::F16>, depth, kOfFloat16, -1};
+
 }  // namespace
 
-KernelFamily matmul_bf16_family() {
-  return {"matmul.bf16", [](const Problem& problem) { return malformed_product(DType::BF16, problem); }, depth, kOfBFloat16, -1};
-}
-KernelFamily matmul_f16_family() {
-  return {"matmul.f16", [](const Problem& problem) { return malformed_product(DType::F16, problem); }, depth, kOfFloat16, -1};
-}
+TOROID_LINKED_KERNEL(matmul_bf16, "matmul.bf16", &kBF16, plan_half_widened);
+TOROID_LINKED_KERNEL(matmul_f16, "matmul.f16", &kF16, plan_half_widened);
 
 }  // namespace toroid

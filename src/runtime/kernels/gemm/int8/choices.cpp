@@ -8,6 +8,7 @@
 #include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
 namespace toroid {
@@ -82,7 +83,7 @@ double widening_s(const Problem& problem, const MachineModel& machine, double fl
   return elements_of_b(problem) * flops / machine.flops_per_s;
 }
 
-const Implementation kOfFloats[] = {
+constexpr Implementation kOfFloats[] = {
     {.name = "widened",
      .description = "panels of int8 widened to float32, once for a block of rows",
      .version = 3,
@@ -147,7 +148,7 @@ const Implementation kOfFloats[] = {
          },
      .plan = plan_int8_tiles},
 };
-const Implementation kOfBytes[] = {
+constexpr Implementation kOfBytes[] = {
     {.name = "widened",
      .description = "both sides as float32, 512 elements of the depth at a time",
      .gate = always,
@@ -207,7 +208,7 @@ double int4_cost_s(const Problem& problem, const MachineModel& machine, double r
 // AVX2 unpacks numbers of four bits as quickly as AVX-512 does, and multiplies those just read at less than half its speed.
 bool has_half_vectors() { return vector_set() == VectorSet::Avx2; }
 
-const Implementation kOfInt4[] = {
+constexpr Implementation kOfInt4[] = {
     {.name = "panels",
      .description = "panels widened to float32",
      .gate = always,
@@ -253,10 +254,14 @@ const Implementation kOfInt4[] = {
      .plan = plan_int4_tiles},
 };
 
+constexpr KernelFamily kInt8 = {"matmul.int8", malformed_int8, depth, kOfFloats, -1};
+constexpr KernelFamily kBytes = {"matmul.i32", malformed_bytes, depth, kOfBytes};
+constexpr KernelFamily kInt4 = {"matmul.int4", malformed_int4, depth, kOfInt4, -1};
+
 }  // namespace
 
-KernelFamily matmul_int8_family() { return {"matmul.int8", malformed_int8, depth, kOfFloats, -1}; }
-KernelFamily matmul_bytes_family() { return {"matmul.i32", malformed_bytes, depth, kOfBytes}; }
-KernelFamily matmul_int4_family() { return {"matmul.int4", malformed_int4, depth, kOfInt4, -1}; }
+TOROID_LINKED_KERNEL(matmul_int8, "matmul.int8", &kInt8, plan_int8_widened);
+TOROID_LINKED_KERNEL(matmul_bytes, "matmul.bytes", &kBytes, plan_bytes_widened);
+TOROID_LINKED_KERNEL(matmul_int4, "matmul.int4", &kInt4, plan_int4_panels);
 
 }  // namespace toroid
