@@ -2,6 +2,7 @@
 #include "toroid/program_host.h"
 
 #include "base/error.h"
+#include "base/machine/per_thread.h"
 #include "runtime/kernels/registry/machine_limits.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/executable.h"
@@ -12,18 +13,29 @@ struct ToroidLoaded {
 
 namespace {
 
-thread_local std::string message;
+toroid::PerThread<std::string> messages;
+
+// Null where there is no memory for one.
+std::string* message() {
+  try {
+    return &messages.get();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 // Nothing throws across the interface.
 template <class Body>
 std::invoke_result_t<Body> guarded(std::invoke_result_t<Body> failed, const Body& body) {
-  message.clear();
+  std::string* const text = message();
+  if (text == nullptr) return failed;
+  text->clear();
   try {
     return body();
   } catch (const toroid::Error& error) {
-    message = error.report();
+    *text = error.report();
   } catch (const std::exception& error) {
-    message = error.what();
+    *text = error.what();
   }
   return failed;
 }
@@ -71,4 +83,7 @@ TOROID_EXPORT int32_t toroid_measure_limits(int32_t threads, double* copy_bytes_
   });
 }
 
-TOROID_EXPORT const char* toroid_message(void) { return message.c_str(); }
+TOROID_EXPORT const char* toroid_message(void) {
+  const std::string* const text = message();
+  return text != nullptr ? text->c_str() : "out of memory";
+}
