@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 13
+#define TOROID_ABI_VERSION 14
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,8 +116,9 @@ typedef struct ToroidRuntime {
   void (*release)(const struct ToroidRuntime*, void* data);
   /* Memory for an output whose sizes (as many as its rank) the call's shapes do not tell; null as above. */
   void* (*output)(const struct ToroidRuntime*, int32_t position, const int64_t* sizes);
-  /* In programs compiled to be profiled, before each step: its position in ToroidVariant::steps. */
-  void (*step)(const struct ToroidRuntime*, int32_t step);
+  /* Null, or called before each step with its position in ToroidVariant::steps; of a program for GPUs only where it was compiled to be
+   * profiled. 0, or not when the program is to end; then the host keeps a message. */
+  int32_t (*step)(const struct ToroidRuntime*, int32_t step);
   /* In assertion builds, from any thread: the kernel would have accessed this element of a buffer with `size` of them. The host keeps the
    * first such message, and the program ends. origin: what operator of the model the access comes from; may be empty. */
   void (*out_of_bounds)(const struct ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size,
@@ -211,8 +212,12 @@ typedef struct ToroidOutputInfo {
 } ToroidOutputInfo;
 
 typedef struct ToroidConstantInfo {
-  const char* name;
-  int64_t bytes;
+  const char* name; /* in the model; "" for a number that the model's code has in it */
+  const char* type; /* "f32[10, 128]" */
+  int64_t bytes;    /* from the first element to the end of the last */
+  const int64_t* sizes;
+  const int64_t* strides; /* null: contiguous */
+  int32_t dtype, rank;
   int32_t is_mutable;
 } ToroidConstantInfo;
 

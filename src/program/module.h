@@ -260,7 +260,7 @@ Counts counts(const Module& module);
 
 struct ModuleOptions {
   Device device = Device::Cpu;  // where buffers are and kernels run
-  bool profile = false;         // the runtime is told of each step (ToroidRuntime::step)
+  bool profile = false;         // how long each step takes is wanted (Executable::step_times)
   bool assertions = false;      // kernels check each access: they are launched one after the other, and all epilogues are functions
 };
 

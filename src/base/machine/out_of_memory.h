@@ -18,6 +18,12 @@
 
 namespace toroid {
 
+// Error{Environment}.
+class OutOfMemory : public Error {
+ public:
+  explicit OutOfMemory(std::string message) : Error(ErrorKind::Environment, std::move(message)) {}
+};
+
 [[noreturn]] void out_of_memory(std::string_view doing);
 [[noreturn]] void out_of_memory(uint64_t bytes, std::string_view what);
 // The same for a thread that the system refuses; any other refusal is thrown again.

@@ -34,7 +34,7 @@ struct ToroidRuntime {
   void* (*allocate)(const ToroidRuntime*, int64_t bytes);
   void (*release)(const ToroidRuntime*, void* data);
   void* (*output)(const ToroidRuntime*, int32_t position, const int64_t* sizes);
-  void (*step)(const ToroidRuntime*, int32_t step);
+  int32_t (*step)(const ToroidRuntime*, int32_t step);
   void (*out_of_bounds)(const ToroidRuntime*, const char* kernel, const char* buffer, int64_t index, int64_t size, const char* origin);
   void (*choose_form)(const ToroidRuntime*, int32_t* form, int32_t num_forms, void (*run)(void*, int32_t), void* argument);
 };
@@ -69,7 +69,9 @@ struct ToroidContract {
   int32_t (*evaluate)(const ToroidContract*, int32_t expression, const int64_t* symbols, int64_t* value);
 };
 struct ToroidOutputInfo { const char* name; const char* target; const char* type; int32_t dtype, rank, kind; int32_t is_late, in_place; };
-struct ToroidConstantInfo { const char* name; int64_t bytes; int32_t is_mutable; };
+struct ToroidConstantInfo {
+  const char* name; const char* type; int64_t bytes; const int64_t* sizes; const int64_t* strides; int32_t dtype, rank; int32_t is_mutable;
+};
 struct ToroidBinding { int32_t number; int32_t defines; int32_t rest; };
 struct ToroidTemporary { int32_t first_step, last_step; };
 struct ToroidStepInfo { const char* name; const char* origin; };

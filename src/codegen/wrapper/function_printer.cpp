@@ -107,6 +107,7 @@ std::string FunctionPrinter::print_main() {
 }
 
 std::string FunctionPrinter::print_prepare() {
+  prepares_ = true;
   return print_function(
       fmt::format("ENTRY WRAPPER int32_t toroid_prepare{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix), "",
       "", "");
@@ -151,6 +152,7 @@ void FunctionPrinter::print_steps() {
     number_ = step.number;
     shared_.step_kernels.resize(std::max(shared_.step_kernels.size(), number_ + 1));
     if (const auto& provenance = shared_.module.steps[number_].provenance) body_.write(origin_comment(source().provenance(*provenance)));
+    if (shared_.target == Target::Cpu && !prepares_) print_step_call();
     for (const program::Instruction& instruction : step.instructions) print(instruction);
   }
   number_ = function_.steps.size();
@@ -159,7 +161,10 @@ void FunctionPrinter::print_steps() {
 
 void FunctionPrinter::print(const program::Instruction& instruction) {
   match(
-      instruction, [&](const program::TimeStep& time) { body_.write(fmt::format("runtime->step(runtime, {});", time.step)); },
+      instruction,
+      [&](const program::TimeStep&) {
+        if (shared_.target != Target::Cpu) print_step_call();  // else it is there anyway
+      },
       [&](const program::Allocate& allocate) {
         const loop::Buffer& each = buffer(allocate.buffer);
         declare(body_, allocate.buffer, "", fmt::format("runtime->allocate(runtime, {})", bytes_of(allocate.elements, each.dtype)));

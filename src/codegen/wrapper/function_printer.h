@@ -78,6 +78,7 @@ class FunctionPrinter {
   void print(const program::Instruction& instruction);
   // An instruction that fails ends the function.
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
+  void print_step_call() { return_if(fmt::format("runtime->step && runtime->step(runtime, {})", number_)); }
   void return_errors() { body_.write(fmt::format("if (error) return {} | error << 28;", number_ + 1)); }
 
   KernelSource print_definition(size_t number, std::string_view kind, bool assertions);
@@ -143,6 +144,7 @@ class FunctionPrinter {
   const loop::LoopProgram& loops_;
   SharedParts& shared_;
   size_t number_ = 0;  // of the step at hand
+  bool prepares_ = false;
   TextBuffer body_;
   int arrays_ = 0;
 };

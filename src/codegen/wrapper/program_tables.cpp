@@ -230,6 +230,30 @@ class VariantPrinter {
 
 std::string variant_suffix(size_t variant, size_t num_variants) { return variant + 1 == num_variants ? "" : fmt::format("_v{}", variant); }
 
+namespace {
+
+void write_constants(TextBuffer& text, std::span<const ConstantData* const> constants) {
+  std::vector<std::string> rows;
+  std::vector<int64_t> numbers;  // sizes and strides of all
+  const auto place = [&](std::span<const sym::Expr> each) {
+    const size_t first = numbers.size();
+    for (sym::Expr number : each) numbers.push_back(number.value());
+    return each.empty() ? "nullptr" : fmt::format("constant_layouts + {}", first);
+  };
+  for (const ConstantData* data : constants) {
+    const TensorType& type = data->type;
+    const std::string sizes = place(type.sizes), strides = place(type.strides);
+    rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", literal(data->name), literal(shape_text(type)), data->bytes.size(),
+                               sizes, strides, static_cast<int>(type.dtype), type.rank(), static_cast<int>(data->is_buffer)));
+  }
+  if (!numbers.empty()) text.write(fmt::format("static const int64_t constant_layouts[] = {{{}}};", fmt::join(numbers, ", ")));
+  text.write("static const ToroidConstantInfo constants[] = {");
+  for (const std::string& row : rows) text.write("  " + row + ",");
+  text.write("};");
+}
+
+}  // namespace
+
 std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
                            std::string_view training) {
   TextBuffer text;
@@ -248,10 +272,7 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
   for (const std::string& row : rows) text.write("  " + row + ",");
   text.write("};");
   if (!constants.empty()) {
-    text.write("static const ToroidConstantInfo constants[] = {");
-    for (const ConstantData* data : constants)
-      text.write(fmt::format("  {{{}, {}, {}}},", literal(data->name), data->bytes.size(), static_cast<int>(data->is_buffer)));
-    text.write("};");
+    write_constants(text, constants);
   }
   text.write("}  // namespace tables");
   text.write(fmt::format("EXPORT const ToroidProgram toroid_program = {{{}, {}, {}, tables::variants, {}, {}, toroid_bad_index}};",

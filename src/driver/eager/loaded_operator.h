@@ -18,9 +18,10 @@ namespace toroid {
 // What one call at a time needs while it runs; calls at the same time need one each.
 class EagerContext {
  public:
-  explicit EagerContext(RuntimePool& pool) : host(pool) {}
+  explicit EagerContext(RuntimePool& pool) : host(pool, packed) {}
   char* reserve(int64_t bytes);  // at least so many, 64-byte aligned; what was there is lost
 
+  PreparedConstants packed;
   RuntimeCallbacks host;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;

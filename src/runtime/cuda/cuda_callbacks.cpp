@@ -67,9 +67,9 @@ struct CudaCallbacks::Entries {
   }
 };
 
-CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedConstants& packed, const ToroidProgram& program, const ToroidGpuProgram& kernels,
                              const Stream& stream)
-    : RuntimeCallbacks(pool),
+    : RuntimeCallbacks(pool, packed),
       program_(program),
       draws_(kernels.draws != 0),
       stream_(stream),

@@ -24,8 +24,8 @@ enum class GraphsFrom : uint8_t { Never, FirstCall, SecondCall };
 
 class CudaCallbacks final : public RuntimeCallbacks {
  public:
-  CudaCallbacks(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
-                const Stream& stream);
+  CudaCallbacks(const Device& device, RuntimePool& pool, PreparedConstants& packed, const ToroidProgram& program,
+                const ToroidGpuProgram& kernels, const Stream& stream);
 
   // Starts the work, and does not wait for it. Throws what the host finds wrong.
   int32_t run(Entry* entry, const ToroidCall& call, Call& state) override;

@@ -38,7 +38,7 @@ T median(std::vector<T> values) {
 ProgramOnDevice::ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels)
     : device_(device),
       program_(program),
-      callbacks_(device, pool, program, kernels, stream_),
+      callbacks_(device, pool, packed_, program, kernels, stream_),
       constants_(static_cast<size_t>(program.num_constants)) {}
 
 ProgramOnDevice::Owner ProgramOnDevice::load(const Device& device, RuntimePool& pool, const ToroidProgram& program,
@@ -130,8 +130,9 @@ void ProgramOnDevice::copy_updated(const Call& call) {
 
 void ProgramOnDevice::start(const Call& call) {
   std::vector<HostTensor> none;
+  OutputTensors late(none);  // those of the device come from callbacks_
   call.variant.run(callbacks_, call.name, call.layout, places_.inputs.data(), places_.constants.data(), places_.arena, places_.prepared,
-                   call.random, call.sizes, places_.outputs.data(), none);
+                   call.random, call.sizes, places_.outputs.data(), late);
 }
 
 void ProgramOnDevice::keep_updates(const Call& call) {
@@ -265,6 +266,16 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
   }
   times.host_seconds = median(of_host);
   return times;
+}
+
+void ProgramOnDevice::forget_constant(size_t constant) {
+  const OnDevice here(device_);
+  constants_[constant].reset();
+}
+
+void ProgramOnDevice::forget_prepared() {
+  const OnDevice here(device_);
+  prepared_.clear();
 }
 
 void ProgramOnDevice::read_constant(size_t constant, std::span<std::byte> to) {

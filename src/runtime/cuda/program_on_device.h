@@ -51,6 +51,12 @@ class ProgramOnDevice {
   // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that
   // they write is kept.
   DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
+  // Constants come to the device with the first call that needs them.
+  bool has_constant(size_t constant) const { return constants_[constant].has_value(); }
+  // The next call that needs it copies it to the device again.
+  void forget_constant(size_t constant);
+  // What follows from constants is computed again.
+  void forget_prepared();
   // The value of a constant that a call used, as the last one left it.
   void read_constant(size_t constant, std::span<std::byte> to);
 
@@ -86,6 +92,7 @@ class ProgramOnDevice {
   const Device& device_;
   const ToroidProgram& program_;
   Stream stream_;
+  PreparedConstants packed_;  // of library kernels that run on the host
   CudaCallbacks callbacks_;
   Places places_;  // of the last call
   std::optional<Memory> arena_;

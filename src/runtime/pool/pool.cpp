@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <utility>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "base/machine/per_thread.h"
 
 #if defined(__x86_64__)
@@ -28,6 +32,17 @@ int RuntimePool::threads_for(int threads) {
     if (wanted > 0) return wanted;
   }
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<RuntimePool>> pools;
+  threads = threads_for(threads);
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<RuntimePool>& known = pools[threads];
+  std::shared_ptr<RuntimePool> pool = known.lock();
+  if (!pool) known = pool = std::make_shared<RuntimePool>(threads);
+  return pool;
 }
 
 RuntimePool::RuntimePool(int threads) {
@@ -127,10 +142,44 @@ bool RuntimePool::all_are_done() const {
   return done == issued_;
 }
 
+void RuntimePool::run_on_host(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
+  struct Call {
+    int64_t n, pieces;
+    void (*body)(void*, int64_t, int64_t);
+    void* argument;
+    std::atomic<int64_t> done{0};
+    std::atomic<bool> has_failed{false};
+    std::exception_ptr error = nullptr;
+  } call{n, pieces_of(n, grain), body, argument};
+  const auto task = [](void* of, int64_t piece) {
+    Call& its = *static_cast<Call*>(of);
+    struct Inside {
+      bool& is_inside = inside_call.get();
+      const bool was = std::exchange(is_inside, true);
+      ~Inside() { is_inside = was; }
+    };
+    try {
+      const Inside inside;
+      if (!its.has_failed.load(std::memory_order_relaxed))
+        its.body(its.argument, begin_of(piece, its.pieces, its.n), begin_of(piece + 1, its.pieces, its.n));
+    } catch (...) {
+      if (!its.has_failed.exchange(true)) its.error = std::current_exception();
+    }
+    its.done.fetch_add(1, std::memory_order_release);
+  };
+  host_.parallel_for(host_.user, call.pieces, task, &call);
+  const int64_t done = call.done.load(std::memory_order_acquire);
+  if (call.error) std::rethrow_exception(call.error);
+  if (done == call.pieces) return;
+  throw Error(ErrorKind::InvalidOption, formatted("the host's parallel_for ran {} of {} tasks", done, call.pieces))
+      .help("run each task once before it returns");
+}
+
 void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {
   if (n <= 0) return;
   grain = std::max<int64_t>(1, grain);
   bool& is_inside = inside_call.get();
+  if (host_.parallel_for != nullptr && n > grain && !is_inside) return run_on_host(n, grain, body, argument);
   if (n <= grain || workers_.empty() || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
     body(argument, 0, n);
     return;

@@ -7,22 +7,36 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <vector>
 
 namespace toroid {
 
+// Threads of somebody else's: runs task(argument, i) once for each i from 0 to count - 1 and returns when all are done.
+struct HostThreads {
+  void* user = nullptr;
+  int threads = 1;
+  void (*parallel_for)(void* user, int64_t count, void (*task)(void* argument, int64_t i), void* argument) = nullptr;
+};
+
 class RuntimePool {
  public:
   // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else the machine's. Fewer where the system has no more to give.
   explicit RuntimePool(int threads = 0);
+  // Runs on the threads of the host, which sees to calls from several threads.
+  explicit RuntimePool(const HostThreads& host) : host_(host) {}
   ~RuntimePool();
   RuntimePool(const RuntimePool&) = delete;
   RuntimePool& operator=(const RuntimePool&) = delete;
 
+  // The pool of so many threads that all programs of the process share: a call that finds it busy runs on its own thread alone. It ends
+  // with the last of its users.
+  static std::shared_ptr<RuntimePool> shared(int threads = 0);
+
   // Those that a pool of `threads` asks the system for, the caller's included.
   static int threads_for(int threads);
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return host_.parallel_for != nullptr ? host_.threads : static_cast<int>(workers_.size()) + 1; }
   // Those that a call from here would run on: 1 inside a body.
   int threads_from_here() const;
   // Runs body over pieces that cover [0, n), each at least `grain` long. Returns when all are done. A call from inside
@@ -52,12 +66,14 @@ class RuntimePool {
     std::atomic<int64_t> done{0};
   };
 
+  void run_on_host(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
   void work(int thread);
   bool run_share(Share& share, int thread);
   void run_others(int thread);
   int64_t pieces_of(int64_t n, int64_t grain) const;
   bool all_are_done() const;
 
+  HostThreads host_;
   std::vector<std::thread> workers_;
   std::vector<Share> shares_;       // by thread; the caller's is the first
   std::vector<Progress> progress_;  // the same

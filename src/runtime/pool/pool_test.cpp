@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+
 namespace toroid {
 namespace {
 
@@ -157,6 +159,44 @@ TEST(RuntimePool, SeveralCallersShareIt) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(sum, 3 * 200 * 50);
+}
+
+TEST(RuntimePool, IsOneForAllThatAskForAsManyThreads) {
+  const std::shared_ptr<RuntimePool> one = RuntimePool::shared(2), same = RuntimePool::shared(2), other = RuntimePool::shared(3);
+  EXPECT_EQ(one, same);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(other->threads(), 3);
+  EXPECT_EQ(RuntimePool::shared(0)->threads(), RuntimePool::threads_for(0));
+}
+
+// The host's parallel_for, in its own order; a call inside a body runs there.
+TEST(RuntimePool, RunsOnThreadsOfTheHost) {
+  struct Host {
+    int64_t calls = 0, tasks = 0;
+  } host;
+  RuntimePool pool(HostThreads{&host, 3, [](void* user, int64_t count, void (*task)(void*, int64_t), void* argument) {
+                                 ++static_cast<Host*>(user)->calls;
+                                 static_cast<Host*>(user)->tasks += count;
+                                 for (int64_t i = count; i-- > 0;) task(argument, i);
+                               }});
+  EXPECT_EQ(pool.threads(), 3);
+  std::vector<int> visits(1000);
+  pool.parallel_for(1000, 10, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(end - begin, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) ++visits[static_cast<size_t>(begin + i)];
+    });
+  });
+  EXPECT_EQ(visits, std::vector<int>(1000, 1));
+  EXPECT_EQ(host.calls, 1);
+  EXPECT_GE(host.tasks, 3);
+  EXPECT_THROW(pool.parallel_for(1000, 10, [](int64_t, int64_t) { throw Error(ErrorKind::InvalidInput, "no"); }), Error);
+  EXPECT_EQ(pool.threads_from_here(), 3);
+}
+
+// A host that leaves tasks out is told so: what they were to compute is missing.
+TEST(RuntimePool, RefusesAHostThatLeavesTasksOut) {
+  RuntimePool pool(HostThreads{nullptr, 2, [](void*, int64_t, void (*task)(void*, int64_t), void* argument) { task(argument, 0); }});
+  EXPECT_THROW(pool.parallel_for(100, 1, [](int64_t, int64_t) {}), Error);
 }
 
 }  // namespace

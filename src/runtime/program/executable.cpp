@@ -4,16 +4,12 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file/file.h"
 #include "base/file/mapped_file.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
 #include "runtime/cuda/program_on_device.h"
 #include "runtime/pool/pool.h"
-#include "runtime/program/loaded_variant.h"
 #include "runtime/program/output_memory.h"
-#include "runtime/program/package.h"
-#include "runtime/program/runtime_callbacks.h"
 #include "tensor/strided_copy.h"
 
 namespace toroid {
@@ -24,57 +20,55 @@ constexpr size_t kLeastInPlace = size_t{1} << 16;
 
 }  // namespace
 
-ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name)
-    : library_(bytes, std::move(name)), tables_(static_cast<const ToroidProgram*>(library_.find("toroid_program"))) {
-  if (tables_ != nullptr && tables_->abi_version == TOROID_ABI_VERSION) return;
-  throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
-      .help("compile the model again with 'toroid compile'");
-}
-
 struct Executable::State {
-  State(std::string_view bytes, std::string name, std::unique_ptr<RuntimePool> threads, int gpu)
-      : library(bytes, name), pool(std::move(threads)), name(std::move(name)), host(*pool), tables(library.tables()) {
-    for (const ToroidVariant& variant : rows(tables.variants, tables.num_variants)) variants.emplace_back(variant, tables.bad_index);
+  State(std::shared_ptr<LoadedProgram> its, int gpu, std::shared_ptr<RuntimePool> own_pool, const HostMemory* memory)
+      : program(std::move(its)),
+        pool(own_pool ? std::move(own_pool) : program->pool()),
+        weights(program->weights()),
+        version(program->weights_version()),
+        host(*pool, weights->packed(), memory),
+        memory(memory),
+        variants(program->variants()),
+        constants(weights->constants().begin(), weights->constants().end()),
+        results(memory) {
     last_variant = variants.size() - 1;
     layouts.resize(variants.size());
     prepared.resize(variants.size());
     constants_by_variant.resize(variants.size());
-    buffers.resize(static_cast<size_t>(tables.num_constants));
-    for (const LoadedVariant& variant : variants) updates.push_back(updates_of(variant.tables));
-    if (const ToroidGpuProgram* kernels = library.gpu_tables())
-      device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, tables, *kernels);
-  }
-
-  // By output the constant that it is the new value of, or -1.
-  std::vector<int32_t> updates_of(const ToroidVariant& variant) const {
-    std::vector<int32_t> result;
-    for (const ToroidOutputInfo& output : rows(variant.outputs, variant.num_outputs)) {
-      const std::span<const ToroidConstantInfo> all = rows(tables.constants, tables.num_constants);
-      const auto found = std::find_if(all.begin(), all.end(), [&](const ToroidConstantInfo& constant) {
-        return output.kind == TOROID_OUTPUT_BUFFER_MUTATION && std::string_view(constant.name) == output.target;
-      });
-      result.push_back(found == all.end() ? -1 : static_cast<int32_t>(found - all.begin()));
-    }
-    return result;
+    buffers.resize(constants.size());
+    if (const ToroidGpuProgram* kernels = program->gpu_tables())
+      device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, program->tables(), *kernels);
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer);
   DeviceTimes time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
   void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
 
-  // Kept until the symbols' values change.
-  const CallLayout& lay_out(const LoadedVariant& variant, const CallSizes& sizes) {
-    std::optional<CallLayout>& kept = layouts[static_cast<size_t>(&variant - variants.data())];
-    if (!kept || kept->symbols != sizes.numbers()) kept = variant.lay_out(sizes);
-    return *kept;
+  // Weights that replaced those of the call before.
+  void use_newest_weights() {
+    if (program->weights_version() == version) return;
+    version = program->weights_version();
+    std::shared_ptr<const Weights> newest = program->weights();
+    host.use_packed(newest->packed());
+    weights = std::move(newest);
+    std::fill(prepared.begin(), prepared.end(), std::nullopt);
+    for (std::vector<const void*>& its : constants_by_variant) its.clear();
+    if (device) device->forget_prepared();
+    for (size_t i = 0; i < constants.size(); ++i) {
+      if (buffers[i].is_written || constants[i] == weights->constants()[i]) continue;
+      constants[i] = weights->constants()[i];
+      // What calls updated stays on a device.
+      if (device && program->tables().constants[i].is_mutable == 0) device->forget_constant(i);
+    }
   }
 
   // As ToroidCall::constants. Looked up anew only after a call that put one elsewhere.
-  const std::vector<const void*>& constants_of(const LoadedVariant& variant) {
-    std::vector<const void*>& its = constants_by_variant[static_cast<size_t>(&variant - variants.data())];
-    const std::span<const int32_t> positions = rows(variant.tables.constants, variant.tables.num_constants);
+  const std::vector<const void*>& constants_of(size_t variant) {
+    std::vector<const void*>& its = constants_by_variant[variant];
+    const ToroidVariant& tables = variants[variant].tables;
     if (its.empty()) {
-      for (int32_t position : positions) its.push_back(constants[static_cast<size_t>(position)]);
+      for (int32_t position : rows(tables.constants, tables.num_constants)) its.push_back(constants[static_cast<size_t>(position)]);
     }
     return its;
   }
@@ -85,18 +79,22 @@ struct Executable::State {
     for (std::vector<const void*>& its : constants_by_variant) its.clear();
   }
 
-  // What the variant's calls share.
-  char* prepare(const LoadedVariant& variant) {
-    std::unique_ptr<AlignedBytes>& bytes = prepared[static_cast<size_t>(&variant - variants.data())];
-    if (!bytes) bytes = variant.prepare(host, name, constants_of(variant).data());
-    return bytes ? bytes->data() : nullptr;
+  void reset_buffer(size_t position) {
+    buffers[position] = {};
+    put_constant(position, weights->constants()[position]);
+  }
+
+  char* prepare(size_t variant) {
+    std::optional<char*>& place = prepared[variant];
+    if (!place) place = weights->prepared(variants[variant], variant, host, program->name());
+    return *place;
   }
 
   void reserve_arena(int64_t bytes) {
     const auto size = static_cast<size_t>(bytes);
     if (arena && size <= arena->size()) return;
     arena.reset();
-    arena = asking_for(size, "the temporaries of a call", [&] { return std::make_unique<AlignedBytes>(size); });
+    arena = asking_for(size, "the temporaries of a call", [&] { return std::make_unique<HostBytes>(size, memory); });
   }
 
   // Throws when zeros may have been read in the place of weights.
@@ -108,25 +106,25 @@ struct Executable::State {
     bus_errors = bus_errors_answered();  // of another file
   }
 
-  ProgramLibrary library;
-  std::unique_ptr<RuntimePool> pool;
-  std::string name;
+  std::shared_ptr<LoadedProgram> program;
+  std::shared_ptr<RuntimePool> pool;
+  std::shared_ptr<const Weights> weights;
+  uint64_t version;  // of the weights
   RuntimeCallbacks host;
-  const ToroidProgram& tables;
-  std::vector<LoadedVariant> variants;                  // as in the tables: the general one last
-  std::vector<std::vector<int32_t>> updates;            // of each
-  std::vector<std::optional<CallLayout>> layouts;       // of each variant's last call
-  std::vector<std::unique_ptr<AlignedBytes>> prepared;  // by variant, once it has run
-  const CallLayout* last = nullptr;                     // of the last call
-  size_t last_variant = 0;                              // of the last call, in `variants`
+  const HostMemory* memory;
+  std::span<const LoadedVariant> variants;
+  std::vector<std::optional<CallLayout>> layouts;  // of each variant's last call
+  std::vector<std::optional<char*>> prepared;      // by variant, once it has run
+  const CallLayout* last = nullptr;                // of the last call
+  size_t last_variant = 0;                         // of the last call, in `variants`
   std::vector<const void*> constants;
   std::vector<std::vector<const void*>> constants_by_variant;  // of each variant those that it reads; empty until it runs
-  std::shared_ptr<const void> owner;                           // of the constants
   uint64_t bus_errors = bus_errors_answered();
   // The value of a constant that a call wrote.
   struct Written {
-    HostTensor value;           // never handed out itself
+    HostTensor value = {};      // never handed out itself
     std::byte* data = nullptr;  // null: never to be written again
+    bool is_written = false;
     std::weak_ptr<const void> holders = {};
 
     // In the same memory, where its holder sees no later value.
@@ -139,85 +137,87 @@ struct Executable::State {
   };
   std::vector<Written> buffers;  // by constant
   uint64_t random[2] = {0, 0};   // seed, number of the next call
-  std::unique_ptr<AlignedBytes> arena;
+  std::unique_ptr<HostBytes> arena;
   OutputMemory results;
   cuda::ProgramOnDevice::Owner device;  // of a program for a GPU
 
-  // A call whose sizes are known.
+  // What the sizes of the last call's inputs decide.
   struct Sized {
-    LoadedVariant& variant;
+    std::vector<int64_t> shapes;  // dtype, rank and sizes of each input
     CallSizes sizes;
-    const CallLayout& layout;
-    std::span<const int32_t> updates;
+    std::vector<std::vector<int64_t>> strides;  // in which the program reads each input
   };
-  Sized find_sizes(std::span<const InputShape> shapes);
+  std::optional<Sized> sized;
+  const Sized& find_sizes(std::span<const InputView> inputs);
 
  private:
-  // And its tensors in the process's memory.
-  struct Laid : Sized {
-    std::vector<std::vector<std::byte>> copies;  // of inputs that had to move
-    std::vector<const void*> inputs;
-    std::vector<HostTensor> outputs;
-    std::vector<void*> places;                        // of the outputs, in the process's memory; null: late
-    std::vector<std::pair<size_t, Written>> written;  // constants
-  };
-  Laid lay_out(std::span<const HostTensor> inputs);
-  void run_on_host(Laid& laid, const int64_t* numbers);
-  cuda::ProgramOnDevice::Call on_device(const Sized& sized, const int64_t* numbers) const {
-    return {sized.variant, name, sized.layout, sized.sizes, numbers, constants, sized.updates};
+  void place_inputs(std::span<const InputView> inputs);
+  std::byte* place_buffer(size_t constant, const ToroidOutputInfo& info, const std::vector<int64_t>& sizes);
+  std::vector<HostTensor> run_on_device(std::span<const InputView> inputs);
+  cuda::ProgramOnDevice::Call on_device(const int64_t* numbers) const {
+    return {variants[last_variant], program->name(), *last, sized->sizes, numbers, constants, program->updates(last_variant)};
   }
-  // The bytes of inputs.
-  static std::vector<std::span<const std::byte>> inputs_of(const Laid& laid, std::span<const HostTensor> inputs);
+  // The bytes of inputs where they were placed.
+  std::vector<std::span<const std::byte>> placed_bytes(std::span<const InputView> inputs) const;
+
+  // Of the call that runs; here so that their memory is there for the next.
+  std::vector<const void*> input_places;
+  std::vector<std::vector<std::byte>> copies;  // of inputs that had to move
+  std::vector<void*> output_places;            // null: late
+  std::vector<std::pair<size_t, Written>> written;
 };
 
 namespace {
 
 // Throws Error{InvalidInput} unless the elements that the program keeps at one place are equal: the last one was written there.
-void require_shared_elements(const char* name, const std::byte* copy, std::span<const int64_t> strides, const HostTensor& input) {
-  std::vector<std::byte> read(input.bytes().size());
-  copy_strided(read.data(), strides_of(input.sizes()), copy, strides, input.sizes(), static_cast<size_t>(size_bytes(input.dtype())));
-  if (std::equal(read.begin(), read.end(), input.bytes().begin())) return;
+void require_shared_elements(const char* name, const std::byte* copy, std::span<const int64_t> strides, const InputView& input,
+                             std::span<const int64_t> given) {
+  const std::vector<int64_t> rows = strides_of(input.sizes);
+  const auto width = static_cast<size_t>(size_bytes(input.dtype)), bytes = static_cast<size_t>(bytes_of(input.dtype, input.sizes));
+  std::vector<std::byte> kept(bytes), meant(bytes);
+  copy_strided(kept.data(), rows, copy, strides, input.sizes, width);
+  copy_strided(meant.data(), rows, input.data, given, input.sizes, width);
+  if (kept == meant) return;
   throw Error(ErrorKind::InvalidInput,
               formatted("input '{}' has elements that differ where the program's strides give them one place", name))
       .help("write the input's type without strides, or give it elements that repeat");
 }
 
-// The inputs where the program can read them: with its strides, and aligned to their elements. `copies` keeps those that had to
-// move.
-std::vector<const void*> laid_out(const CallSizes& sizes, std::span<const HostTensor> inputs, std::vector<std::vector<std::byte>>& copies) {
-  std::vector<const void*> pointers;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ToroidInputInfo& info = sizes.contract().inputs[i];
-    const auto width = static_cast<size_t>(size_bytes(inputs[i].dtype()));
-    const std::byte* data = inputs[i].bytes().data();
-    const std::vector<int64_t> given = strides_of(inputs[i].sizes()), wanted = strides_wanted(sizes, i, inputs[i].sizes());
-    if (reinterpret_cast<uintptr_t>(data) % width == 0 && is_same_layout(inputs[i].sizes(), given, wanted)) {
-      pointers.push_back(data);
-      continue;
-    }
-    const size_t size = needed_bytes(inputs[i].sizes(), wanted, static_cast<int64_t>(width), formatted("input '{}'", info.name));
-    asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
-    copy_strided(copies.back().data(), wanted, data, given, inputs[i].sizes(), width);
-    if (!are_apart(inputs[i].sizes(), wanted)) require_shared_elements(info.name, copies.back().data(), wanted, inputs[i]);
-    pointers.push_back(copies.back().data());
+std::vector<int64_t> strides_given(const InputView& input) {
+  return input.strides == nullptr ? strides_of(input.sizes) : std::vector<int64_t>(input.strides, input.strides + input.sizes.size());
+}
+
+std::vector<InputView> views_of(std::span<const HostTensor> tensors) {
+  std::vector<InputView> views;
+  for (const HostTensor& tensor : tensors) views.push_back({tensor.dtype(), tensor.sizes(), nullptr, tensor.bytes().data()});
+  return views;
+}
+
+bool has_same_layout(const InputView& input, std::span<const int64_t> wanted) {
+  if (input.strides != nullptr) return is_same_layout(input.sizes, {input.strides, input.sizes.size()}, wanted);
+  int64_t stride = 1;
+  for (size_t d = input.sizes.size(); d-- > 0;) {
+    if (input.sizes[d] == 0) return true;
+    if (input.sizes[d] != 1 && wanted[d] != stride) return false;
+    stride *= input.sizes[d];
   }
-  return pointers;
+  return true;
 }
 
 }  // namespace
 
+Executable::Executable(std::shared_ptr<LoadedProgram> program, int gpu, std::shared_ptr<RuntimePool> pool, const HostMemory* memory)
+    : state_(with_typed_memory("loading a program",
+                               [&] { return std::make_unique<State>(std::move(program), gpu, std::move(pool), memory); })) {}
+
 Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                        std::string name, int threads, int gpu)
-    : state_(with_typed_memory("loading a program", [&] {
-        return std::make_unique<State>(library, std::move(name), std::make_unique<RuntimePool>(threads), gpu);
-      })) {
-  TOROID_CHECK(constants.size() == static_cast<size_t>(state_->tables.num_constants), "{} constants for a program with {}",
-               constants.size(), state_->tables.num_constants);
-  with_typed_memory("loading a program", [&] {
-    for (const auto& constant : constants) state_->constants.push_back(constant.data());
-  });
-  state_->owner = std::move(owner);
-}
+    : Executable(with_typed_memory("loading a program",
+                                   [&] {
+                                     return std::make_shared<LoadedProgram>(library, std::move(constants), std::move(owner),
+                                                                            std::move(name), RuntimePool::shared(threads));
+                                   }),
+                 gpu) {}
 
 Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
@@ -225,96 +225,100 @@ Executable::~Executable() = default;
 Executable Executable::load(const std::filesystem::path& path, int threads, int gpu) { return load(path, path, threads, gpu); }
 
 Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu) {
-  return with_typed_memory("loading a program", [&] { return Executable(load_state(library, weights, threads, gpu)); });
+  return with_typed_memory("loading a program",
+                           [&] { return Executable(LoadedProgram::load(library, weights, RuntimePool::shared(threads)), gpu); });
 }
 
-std::unique_ptr<Executable::State> Executable::load_state(const std::filesystem::path& library, const std::filesystem::path& path,
-                                                          int threads, int gpu) {
-  ErrorContext context("loading {}", library.string());
-  auto pool = std::make_unique<RuntimePool>(threads);
-  Package package = open_package(path, *pool);
-  if (library != path) package.library = read_file(library);
-  auto state = std::make_unique<State>(package.library, library.filename().string(), std::move(pool), gpu);
-  uint64_t offset = 0;
-  for (const ToroidConstantInfo& constant : rows(state->tables.constants, state->tables.num_constants)) {
-    state->constants.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
-  }
-  state->owner = std::move(package.file);
-  return state;
-}
+const std::shared_ptr<LoadedProgram>& Executable::program() const { return state_->program; }
 
-Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
-  return with_typed_memory("running a program", [&] { return state_->run(inputs); });
-}
-
-Executable::State::Sized Executable::State::find_sizes(std::span<const InputShape> shapes) {
-  LoadedVariant* variant = &variants.back();
-  CallSizes sizes = variant->bind(shapes);
-  for (LoadedVariant& each : variants) {
-    if (!each.is_chosen(sizes)) continue;
-    if (&each != variant) sizes = each.bind(shapes);
-    variant = &each;
-    break;
-  }
-  const CallLayout& layout = lay_out(*variant, sizes);
-  last = &layout;
-  last_variant = static_cast<size_t>(variant - variants.data());
-  return {*variant, std::move(sizes), layout, updates[last_variant]};
-}
-
-Executable::State::Laid Executable::State::lay_out(std::span<const HostTensor> inputs) {
+const Executable::State::Sized& Executable::State::find_sizes(std::span<const InputView> inputs) {
+  const auto is_same = [&] {
+    const int64_t* next = sized->shapes.data();
+    const int64_t* const end = next + sized->shapes.size();
+    for (const InputView& input : inputs) {
+      const size_t rank = input.sizes.size();
+      if (static_cast<size_t>(end - next) < 2 + rank || next[0] != static_cast<int64_t>(input.dtype) ||
+          next[1] != static_cast<int64_t>(rank) || !std::equal(input.sizes.begin(), input.sizes.end(), next + 2))
+        return false;
+      next += 2 + rank;
+    }
+    return next == end;
+  };
+  if (sized && is_same()) return *sized;
+  sized.reset();
   std::vector<InputShape> shapes;
-  for (const HostTensor& input : inputs) shapes.push_back({input.dtype(), input.sizes()});
-  Laid laid{find_sizes(shapes), {}, {}, {}, {}, {}};
-  laid.inputs = laid_out(laid.sizes, inputs, laid.copies);
-  results.begin_call();
-  const std::span<const ToroidOutputInfo> infos = rows(laid.variant.tables.outputs, laid.variant.tables.num_outputs);
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const auto dtype = static_cast<DType>(infos[i].dtype);
-    const bool is_update = laid.updates[i] >= 0;
-    laid.places.push_back(nullptr);
-    if ((is_update && device) || infos[i].is_late != 0) {
-      laid.outputs.push_back(is_update && device ? HostTensor(dtype, {0}) : HostTensor());
+  for (const InputView& input : inputs) shapes.push_back({input.dtype, input.sizes});
+  auto [position, sizes] = program->find_variant(shapes);
+  std::optional<CallLayout>& layout = layouts[position];
+  if (!layout || layout->symbols != sizes.numbers()) layout = variants[position].lay_out(sizes);
+  Sized found{{}, std::move(sizes), {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::span<const int64_t> its = inputs[i].sizes;
+    found.shapes.push_back(static_cast<int64_t>(inputs[i].dtype));
+    found.shapes.push_back(static_cast<int64_t>(its.size()));
+    found.shapes.insert(found.shapes.end(), its.begin(), its.end());
+    found.strides.push_back(strides_wanted(found.sizes, i, its));
+  }
+  last = &*layout;
+  last_variant = position;
+  return sized.emplace(std::move(found));
+}
+
+// Where the program can read them: with its strides, and aligned to their elements.
+void Executable::State::place_inputs(std::span<const InputView> inputs) {
+  input_places.clear();
+  copies.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputView& input = inputs[i];
+    const std::vector<int64_t>& wanted = sized->strides[i];
+    const auto width = static_cast<size_t>(size_bytes(input.dtype));
+    if (reinterpret_cast<uintptr_t>(input.data) % width == 0 && has_same_layout(input, wanted)) {
+      input_places.push_back(input.data);
       continue;
     }
-    const auto constant = static_cast<size_t>(laid.updates[i]);
-    const bool in_place =
-        infos[i].in_place >= 0 && buffers[constant].is_ours_alone() && buffers[constant].value.bytes().size() >= kLeastInPlace;
-    HostTensor made = in_place ? buffers[constant].value : results.tensor(dtype, laid.layout.output_sizes[i]);
-    laid.places.back() = in_place ? buffers[constant].data : made.mutable_data<std::byte>();
-    if (is_update) {
-      laid.written.emplace_back(constant, Written{std::move(made), static_cast<std::byte*>(laid.places.back())});
-      made = laid.written.back().second.share();
-    }
-    laid.outputs.push_back(std::move(made));
+    const char* const name = variants[last_variant].tables.contract.inputs[i].name;
+    const size_t size = needed_bytes(input.sizes, wanted, static_cast<int64_t>(width), formatted("input '{}'", name));
+    asking_for(size, "a copy of an input that lies in memory otherwise than compiled for", [&] { copies.emplace_back(size); });
+    const std::vector<int64_t> given = strides_given(input);
+    copy_strided(copies.back().data(), wanted, input.data, given, input.sizes, width);
+    if (!are_apart(input.sizes, wanted)) require_shared_elements(name, copies.back().data(), wanted, input, given);
+    input_places.push_back(copies.back().data());
   }
-  return laid;
 }
 
-std::vector<std::span<const std::byte>> Executable::State::inputs_of(const Laid& laid, std::span<const HostTensor> inputs) {
+std::byte* Executable::State::place_buffer(size_t constant, const ToroidOutputInfo& info, const std::vector<int64_t>& sizes) {
+  const Written& old = buffers[constant];
+  const bool in_place = info.in_place >= 0 && old.is_ours_alone() && old.value.bytes().size() >= kLeastInPlace;
+  HostTensor made = in_place ? old.value : results.tensor(static_cast<DType>(info.dtype), sizes);
+  std::byte* const place = in_place ? old.data : made.mutable_data<std::byte>();
+  written.emplace_back(constant, Written{std::move(made), place, true});
+  return place;
+}
+
+std::vector<std::span<const std::byte>> Executable::State::placed_bytes(std::span<const InputView> inputs) const {
   std::vector<std::span<const std::byte>> result;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto moved =
-        std::find_if(laid.copies.begin(), laid.copies.end(), [&](const auto& copy) { return copy.data() == laid.inputs[i]; });
-    result.emplace_back(static_cast<const std::byte*>(laid.inputs[i]),
-                        moved != laid.copies.end() ? moved->size() : inputs[i].bytes().size());
+    const auto moved = std::find_if(copies.begin(), copies.end(), [&](const auto& copy) { return copy.data() == input_places[i]; });
+    const auto own = static_cast<size_t>(bytes_of(inputs[i].dtype, inputs[i].sizes));
+    result.emplace_back(static_cast<const std::byte*>(input_places[i]), moved != copies.end() ? moved->size() : own);
   }
   return result;
 }
 
 DeviceTimes Executable::State::time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options) {
-  const Laid laid = lay_out(inputs);
+  const std::vector<InputView> views = views_of(inputs);
+  find_sizes(views);
+  place_inputs(views);
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1])};
-  return device->time(on_device(laid, numbers), inputs_of(laid, inputs), options);
+  return device->time(on_device(numbers), placed_bytes(views), options);
 }
 
 void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
-  std::vector<InputShape> shapes;
-  for (const DeviceTensor& input : inputs) shapes.push_back({input.dtype, input.sizes});
-  const Sized sized = find_sizes(shapes);
-  const ToroidVariant& its = sized.variant.tables;
+  use_newest_weights();
+  std::vector<InputView> views;
+  for (const DeviceTensor& input : inputs) views.push_back({input.dtype, input.sizes, nullptr, nullptr});
+  const Sized& call = find_sizes(views);
+  const ToroidVariant& its = variants[last_variant].tables;
   if (outputs.size() != static_cast<size_t>(its.num_outputs))
     throw Error(ErrorKind::InvalidInput, formatted("{} outputs for a program with {}", outputs.size(), its.num_outputs))
         .help("give memory for each of those that Executable::outputs_of names");
@@ -322,7 +326,7 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
   for (size_t i = 0; i < inputs.size(); ++i) {
     const DeviceTensor& input = inputs[i];
     const std::vector<int64_t> given = input.strides.empty() ? strides_of(input.sizes) : input.strides;
-    const std::vector<int64_t> wanted = strides_wanted(sized.sizes, i, input.sizes);
+    const std::vector<int64_t>& wanted = call.strides[i];
     if (!is_same_layout(input.sizes, given, wanted))
       throw Error(ErrorKind::InvalidInput, formatted("input '{}' has strides {}, and the program reads it with {}",
                                                      its.contract.inputs[i].name, shape_text(given), shape_text(wanted)))
@@ -331,36 +335,107 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
     bytes.emplace_back(static_cast<const std::byte*>(input.data), size);
   }
   const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
-  device->start(on_device(sized, numbers), bytes, outputs, static_cast<cuda::StreamHandle>(stream));
+  device->start(on_device(numbers), bytes, outputs, static_cast<cuda::StreamHandle>(stream));
   refuse_lost_weights();
 }
 
-void Executable::State::run_on_host(Laid& laid, const int64_t* numbers) {
-  reserve_arena(laid.layout.arena.bytes);
-  char* const shared = prepare(laid.variant);
-  laid.variant.run(host, name, laid.layout, laid.inputs.data(), constants_of(laid.variant).data(), arena->data(), shared, numbers,
-                   laid.sizes, laid.places.data(), laid.outputs);
+void Executable::State::run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+  use_newest_weights();
+  const Sized& call = find_sizes(inputs);
+  place_inputs(inputs);
+  const LoadedVariant& variant = variants[last_variant];
+  const std::span<const int32_t> updates = program->updates(last_variant);
+  // Late outputs: new values of buffers stay here.
+  struct Late final : OutputAllocator {
+    State& state;
+    OutputAllocator& outputs;
+    std::span<const int32_t> updates;
+    Late(State& state, OutputAllocator& outputs, std::span<const int32_t> updates) : state(state), outputs(outputs), updates(updates) {}
+    void* place(size_t output, DType dtype, std::span<const int64_t> sizes) override {
+      if (updates[output] < 0) return outputs.place(output, dtype, sizes);
+      HostTensor made(dtype, {sizes.begin(), sizes.end()});
+      std::byte* const place = made.mutable_data<std::byte>();
+      state.written.emplace_back(static_cast<size_t>(updates[output]), Written{std::move(made), nullptr, true});
+      return place;
+    }
+  } late(*this, outputs, updates);
+  written.clear();
+  output_places.clear();
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const ToroidOutputInfo& info = variant.tables.outputs[i];
+    void* place = nullptr;
+    if (info.is_late == 0 && updates[i] >= 0)
+      place = place_buffer(static_cast<size_t>(updates[i]), info, last->output_sizes[i]);
+    else if (info.is_late == 0)
+      place = outputs.place(i, static_cast<DType>(info.dtype), last->output_sizes[i]);
+    output_places.push_back(place);
+  }
+  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
+  reserve_arena(last->arena.bytes);
+  char* const shared = prepare(last_variant);
+  host.set_observer(observer);
+  variant.run(host, program->name(), *last, input_places.data(), constants_of(last_variant).data(), arena->data(), shared, numbers,
+              call.sizes, output_places.data(), late);
+  if (observer != nullptr) observer->end_call();
+  refuse_lost_weights();
+  for (auto& [constant, value] : written) {
+    put_constant(constant, value.value.bytes().data());
+    buffers[constant] = std::move(value);
+  }
+  written.clear();
+}
+
+std::vector<HostTensor> Executable::State::run_on_device(std::span<const InputView> inputs) {
+  use_newest_weights();
+  find_sizes(inputs);
+  place_inputs(inputs);
+  const std::span<const int32_t> updates = program->updates(last_variant);
+  std::vector<HostTensor> outputs;
+  results.begin_call();
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const ToroidOutputInfo& info = variants[last_variant].tables.outputs[i];
+    const auto dtype = static_cast<DType>(info.dtype);
+    if (updates[i] >= 0)
+      outputs.push_back(HostTensor(dtype, {0}));
+    else
+      outputs.push_back(info.is_late != 0 ? HostTensor() : results.tensor(dtype, last->output_sizes[i]));
+  }
+  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
+  device->run(on_device(numbers), placed_bytes(inputs), outputs);
+  refuse_lost_weights();
+  return outputs;
 }
 
 std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
-  Laid laid = lay_out(inputs);
-  const int64_t numbers[] = {static_cast<int64_t>(random[0]), static_cast<int64_t>(random[1]++)};
-  if (device) {
-    device->run(on_device(laid, numbers), inputs_of(laid, inputs), laid.outputs);
-    refuse_lost_weights();
-    return std::move(laid.outputs);
+  const std::vector<InputView> views = views_of(inputs);
+  if (device) return run_on_device(views);
+  struct Tensors final : OutputAllocator {
+    OutputMemory& memory;
+    std::vector<HostTensor> made;
+    explicit Tensors(OutputMemory& memory) : memory(memory) {}
+    void* place(size_t output, DType dtype, std::span<const int64_t> sizes) override {
+      if (output >= made.size()) made.resize(output + 1);
+      made[output] = memory.tensor(dtype, {sizes.begin(), sizes.end()});
+      return made[output].mutable_data<std::byte>();
+    }
+  } outputs(results);
+  results.begin_call();
+  run(views, outputs, nullptr);
+  const std::span<const int32_t> updates = program->updates(last_variant);
+  outputs.made.resize(updates.size());
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (updates[i] >= 0) outputs.made[i] = buffers[static_cast<size_t>(updates[i])].share();
   }
-  run_on_host(laid, numbers);
-  refuse_lost_weights();
-  for (size_t i = 0; i < laid.outputs.size(); ++i) {
-    const bool is_late = laid.variant.tables.outputs[i].is_late != 0;
-    if (is_late && laid.updates[i] >= 0) laid.written.emplace_back(static_cast<size_t>(laid.updates[i]), Written{laid.outputs[i]});
-  }
-  for (auto& [constant, written] : laid.written) {
-    put_constant(constant, written.value.bytes().data());
-    buffers[constant] = std::move(written);
-  }
-  return std::move(laid.outputs);
+  return std::move(outputs.made);
+}
+
+std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
+  return with_typed_memory("running a program", [&] { return state_->run(inputs); });
+}
+
+void Executable::run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+  TOROID_CHECK(state_->device == nullptr, "memory of the caller for a program on a GPU");
+  with_typed_memory("running a program", [&] { state_->run(inputs, outputs, observer); });
 }
 
 void Executable::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
@@ -373,20 +448,32 @@ void Executable::wait() {
 }
 
 std::vector<DeviceTensor> Executable::outputs_of(std::span<const DeviceTensor> inputs) {
-  std::vector<InputShape> shapes;
-  for (const DeviceTensor& input : inputs) shapes.push_back({input.dtype, input.sizes});
-  const State::Sized sized = state_->find_sizes(shapes);
+  std::vector<InputView> views;
+  for (const DeviceTensor& input : inputs) views.push_back({input.dtype, input.sizes, nullptr, nullptr});
+  state_->find_sizes(views);
   std::vector<DeviceTensor> result;
-  for (int32_t i = 0; i < sized.variant.tables.num_outputs; ++i) {
-    const ToroidOutputInfo& info = sized.variant.tables.outputs[i];
+  for (int32_t i = 0; i < last_variant().num_outputs; ++i) {
+    const ToroidOutputInfo& info = last_variant().outputs[i];
     result.push_back({.dtype = static_cast<DType>(info.dtype), .sizes = {}});
-    if (info.is_late == 0) result.back().sizes = sized.layout.output_sizes[static_cast<size_t>(i)];
+    if (info.is_late == 0) result.back().sizes = state_->last->output_sizes[static_cast<size_t>(i)];
   }
   return result;
 }
 
+void Executable::read_buffer(size_t constant, std::span<std::byte> to) {
+  TOROID_CHECK(to.size() == static_cast<size_t>(tables().constants[constant].bytes), "{} bytes for a constant", to.size());
+  state_->use_newest_weights();
+  if (state_->device && state_->device->has_constant(constant)) return state_->device->read_constant(constant, to);
+  if (!to.empty()) std::memcpy(to.data(), state_->constants[constant], to.size());
+}
+
+void Executable::reset_buffer(size_t constant) {
+  state_->reset_buffer(constant);
+  if (state_->device) state_->device->forget_constant(constant);
+}
+
 HostTensor Executable::updated_buffer(size_t output) {
-  const std::vector<int32_t>& updates = state_->updates[state_->last_variant];
+  const std::span<const int32_t> updates = state_->program->updates(state_->last_variant);
   TOROID_CHECK(state_->last != nullptr && output < updates.size() && updates[output] >= 0, "output {} is no buffer's new value", output);
   const auto constant = static_cast<size_t>(updates[output]);
   if (!state_->device) return state_->buffers[constant].share();
@@ -423,8 +510,9 @@ std::vector<std::string> Executable::graph_obstacles() const {
   return {obstacles.begin(), obstacles.end()};
 }
 std::vector<std::optional<size_t>> Executable::forms() const { return state_->variants[state_->last_variant].forms(); }
-const ToroidProgram& Executable::tables() const { return state_->tables; }
-const ToroidVariant& Executable::last_variant() const { return state_->tables.variants[state_->last_variant]; }
+const ToroidProgram& Executable::tables() const { return state_->program->tables(); }
+const ToroidVariant& Executable::last_variant() const { return tables().variants[state_->last_variant]; }
+size_t Executable::last_variant_position() const { return state_->last_variant; }
 int64_t Executable::arena_bytes() const { return state_->last ? state_->last->arena.bytes : 0; }
 int64_t Executable::arena_lower_bound() const { return state_->last ? state_->last->arena.lower_bound : 0; }
 

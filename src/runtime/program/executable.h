@@ -1,4 +1,5 @@
-// A compiled program, loaded and ready to run in this process.
+// A context of a compiled program: what its calls need and change, for one thread at a time. Any number of them run one LoadedProgram at
+// the same time, each on a thread of its own; they share its weights, packed weights and threads, and wait for nobody.
 #pragma once
 
 #include <filesystem>
@@ -8,34 +9,46 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file/loaded_library.h"
 #include "runtime/contract/contract.h"
 #include "runtime/cuda/device_tensor.h"
+#include "runtime/program/loaded_program.h"
+#include "runtime/program/output_allocator.h"
+#include "runtime/program/runtime_callbacks.h"
 #include "tensor/host_tensor.h"
 #include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
 
-class RuntimePool;
 namespace cuda {
 class ProductMemory;
 }
 
+// An input in memory of the caller's.
+struct InputView {
+  DType dtype = DType::F32;
+  std::span<const int64_t> sizes;
+  const int64_t* strides = nullptr;  // in elements; null: contiguous
+  const std::byte* data = nullptr;   // of the first element
+};
+
 // Where memory runs out its functions throw Error{Environment}, and it stays usable.
 class Executable {
  public:
-  // `constants`: the bytes of each of the program's constants, kept alive by `owner`. `threads` 0: the default. `gpu`: the number of the
-  // one that a program for GPUs runs on.
+  // `gpu`: the number of the one that a program for GPUs runs on. `pool`: the threads of its calls; null: the program's. `memory`: of
+  // temporaries and outputs, outlives these; null: the process's.
+  explicit Executable(std::shared_ptr<LoadedProgram> program, int gpu = 0, std::shared_ptr<RuntimePool> pool = nullptr,
+                      const HostMemory* memory = nullptr);
+  // Of a program of its own. `constants`: the bytes of each of the program's constants, kept alive by `owner`. `threads` 0: the default.
   Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
              std::string name, int threads = 0, int gpu = 0);
-  // A file written by write_package. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
-  // loaded.
+  // As LoadedProgram::load.
   static Executable load(const std::filesystem::path& path, int threads = 0, int gpu = 0);
-  // A library alone, of which nothing is known, and a file written by write_package whose library is not looked at.
   static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu);
   Executable(Executable&&) noexcept;
   ~Executable();
+
+  const std::shared_ptr<LoadedProgram>& program() const;
 
   // All outputs in the program's order, buffers' new values included; these are also kept for the next call, which may write over them
   // (ToroidOutputInfo::in_place) if nobody holds them any more. A call that fails has updated no buffers, but for those in place, which may
@@ -43,6 +56,9 @@ class Executable {
   // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut
   // short (base/file/mapped_file.h).
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  // The same for a processor, with outputs in memory of the caller's, which must not overlap inputs. New values of buffers are kept and not
+  // given out. Nothing is worked out, and no memory asked for, where the inputs have the sizes of the call before.
+  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer = nullptr);
 
   // Is it for a GPU? Then its kernels run there, and run() copies inputs to it and outputs from it. New values of buffers stay there: their
   // places among the outputs of run() are tensors without elements.
@@ -56,6 +72,10 @@ class Executable {
   void wait();
   // The outputs of a call with these inputs, whose data are not looked at: dtypes, and sizes as far as these tell them.
   std::vector<DeviceTensor> outputs_of(std::span<const DeviceTensor> inputs);
+  // Copies the value of a constant as the last call left it.
+  void read_buffer(size_t constant, std::span<std::byte> to);
+  // From the next call on it has the value that it has among the weights.
+  void reset_buffer(size_t constant);
   // The value of the buffer that this output of the last call is the new value of.
   HostTensor updated_buffer(size_t output);
   // Times calls on the GPU alone, with inputs and outputs that stay there. Nothing that they write is kept.
@@ -83,31 +103,13 @@ class Executable {
   const ToroidProgram& tables() const;
   // The variant that the last call ran; the general one before the first call.
   const ToroidVariant& last_variant() const;
+  size_t last_variant_position() const;
   int64_t arena_bytes() const;  // of the last call
   int64_t arena_lower_bound() const;
 
  private:
   struct State;
-  explicit Executable(std::unique_ptr<State> state);
-  static std::unique_ptr<State> load_state(const std::filesystem::path& library, const std::filesystem::path& weights, int threads,
-                                           int gpu);
   std::unique_ptr<State> state_;
 };
-
-// The library of a program, opened for what it says about itself. Throws as loading does.
-class ProgramLibrary {
- public:
-  ProgramLibrary(std::string_view bytes, std::string name);
-  const ToroidProgram& tables() const { return *tables_; }
-  // Of a program for a GPU; else null.
-  const ToroidGpuProgram* gpu_tables() const { return static_cast<const ToroidGpuProgram*>(library_.find("toroid_gpu_program")); }
-
- private:
-  LoadedLibrary library_;
-  const ToroidProgram* tables_;
-};
-
-// The variant that serves every call.
-inline const ToroidVariant& general_variant(const ToroidProgram& program) { return program.variants[program.num_variants - 1]; }
 
 }  // namespace toroid

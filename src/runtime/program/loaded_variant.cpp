@@ -58,18 +58,17 @@ std::unique_ptr<AlignedBytes> LoadedVariant::prepare(RuntimeCallbacks& host, std
 
 void LoadedVariant::prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants, char* prepared) const {
   CallSizes sizes(tables.contract);
-  std::vector<HostTensor> outputs;
-  RuntimeCallbacks::Call during{tables, nullptr, outputs};
+  RuntimeCallbacks::Call during{tables, nullptr, nullptr};
   const ToroidCall call{nullptr, constants, nullptr, nullptr, nullptr, sizes.numbers().data(), prepared, nullptr, nullptr};
   check(host.run(tables.prepare, call, during), name);
 }
 
 void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs,
                         const void* const* constants, char* arena, char* prepared, const int64_t* random, const CallSizes& sizes,
-                        void* const* outputs, std::vector<HostTensor>& late_outputs) const {
+                        void* const* outputs, OutputAllocator& late_outputs) const {
   std::optional<CallSizes> growing;
   if (tables.num_bindings > 0) growing = sizes;
-  RuntimeCallbacks::Call during{tables, growing ? &*growing : nullptr, late_outputs};
+  RuntimeCallbacks::Call during{tables, growing ? &*growing : nullptr, &late_outputs};
   const int64_t* const symbols = (growing ? *growing : sizes).numbers().data();
   const ToroidCall call{inputs, constants, outputs, arena, layout.arena.offsets.data(), symbols, prepared, random, forms_.data()};
   check(host.run(tables.run, call, during), name);

@@ -40,13 +40,13 @@ class LoadedVariant {
   void prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants, char* prepared) const;
   // The same in memory of this process; null where that is nothing.
   std::unique_ptr<AlignedBytes> prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants) const;
-  // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which come to be in `late_outputs` (of
-  // the same number). Throws what a callback had to say, and Error{InvalidInput}
+  // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which `late_outputs` gives memory to.
+  // Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}
   // when memory runs out.
   void run(RuntimeCallbacks& host, std::string_view name, const CallLayout& layout, const void* const* inputs, const void* const* constants,
            char* arena, char* prepared, const int64_t* random, const CallSizes& sizes, void* const* outputs,
-           std::vector<HostTensor>& late_outputs) const;
+           OutputAllocator& late_outputs) const;
 
   // Throws what an entry's result says, unless it is 0.
   void check(int32_t result, std::string_view name) const;

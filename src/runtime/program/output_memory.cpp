@@ -15,22 +15,25 @@ constexpr size_t kLeast = size_t{1} << 20;  // bytes; what is smaller the alloca
 
 // Blocks move from list to list, so that dropping a tensor needs no memory.
 struct OutputMemory::Kept {
+  explicit Kept(const HostMemory* memory) : memory(memory) {}
+
+  const HostMemory* const memory;
   std::mutex mutex;
-  std::list<AlignedBytes> free;  // the last one dropped is first
-  size_t bytes = 0;              // of `free`
-  size_t most = 0;               // that `bytes` may be: of the last call's tensors
+  std::list<HostBytes> free;  // the last one dropped is first
+  size_t bytes = 0;           // of `free`
+  size_t most = 0;            // that `bytes` may be: of the last call's tensors
 
   // The smallest block that is large enough, if it wastes less than a quarter; else none.
-  std::list<AlignedBytes> take(size_t size) {
-    std::list<AlignedBytes> taken;
+  std::list<HostBytes> take(size_t size) {
+    std::list<HostBytes> taken;
     const std::lock_guard lock(mutex);
     most += size;
     if (take_smallest(free, size, size + size / 4, taken)) bytes -= taken.front().size();
     return taken;
   }
 
-  void give_back(std::list<AlignedBytes> block) {
-    std::list<AlignedBytes> dropped;  // freed after the lock
+  void give_back(std::list<HostBytes> block) {
+    std::list<HostBytes> dropped;  // freed after the lock
     const std::lock_guard lock(mutex);
     bytes += block.front().size();
     free.splice(free.begin(), block);
@@ -41,10 +44,10 @@ struct OutputMemory::Kept {
   }
 };
 
-OutputMemory::OutputMemory() : kept_(std::make_shared<Kept>()) {}
+OutputMemory::OutputMemory(const HostMemory* memory) : kept_(std::make_shared<Kept>(memory)) {}
 
 OutputMemory::~OutputMemory() {
-  std::list<AlignedBytes> dropped;  // freed after the lock
+  std::list<HostBytes> dropped;  // freed after the lock
   const std::lock_guard lock(kept_->mutex);
   kept_->most = kept_->bytes = 0;
   dropped.swap(kept_->free);
@@ -57,10 +60,10 @@ void OutputMemory::begin_call() {
 
 HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) {
   const auto size = static_cast<size_t>(bytes_of(dtype, sizes));
-  if (size < kLeast) return HostTensor(dtype, sizes);
+  if (size < kLeast && kept_->memory == nullptr) return HostTensor(dtype, sizes);
   struct Lent {
     std::shared_ptr<Kept> from;
-    std::list<AlignedBytes> block;
+    std::list<HostBytes> block;
     ~Lent() {
       if (!block.empty()) from->give_back(std::move(block));
     }
@@ -68,7 +71,8 @@ HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) 
   const auto lent = std::make_shared<Lent>();
   lent->from = kept_;
   lent->block = kept_->take(size);
-  if (lent->block.empty()) asking_for(size, formatted("a tensor of shape {}", shape_text(sizes)), [&] { lent->block.emplace_back(size); });
+  if (lent->block.empty())
+    asking_for(size, formatted("a tensor of shape {}", shape_text(sizes)), [&] { lent->block.emplace_back(size, kept_->memory); });
   return HostTensor(dtype, sizes, std::shared_ptr<std::byte>(lent, reinterpret_cast<std::byte*>(lent->block.front().data())));
 }
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/machine/aligned_bytes.h"
+#include "runtime/memory/host_bytes.h"
 #include "tensor/host_tensor.h"
 
 namespace toroid {
@@ -15,7 +15,8 @@ namespace toroid {
 // Keeps no more than the results of the last call took. Results may outlive it, and be dropped on any thread.
 class OutputMemory {
  public:
-  OutputMemory();
+  // memory: where blocks come from; null: the process's. It outlives this and the results.
+  explicit OutputMemory(const HostMemory* memory = nullptr);
   ~OutputMemory();
   OutputMemory(const OutputMemory&) = delete;
   OutputMemory& operator=(const OutputMemory&) = delete;

@@ -43,7 +43,7 @@ struct RuntimeCallbacks::Entries {
                          {stage.integers, static_cast<size_t>(stage.num_integers)},
                          {},
                          stage.epilogue,
-                         &host(runtime).prepared_});
+                         host(runtime).packed_});
       }
       host(runtime).sites_->run(call->site, call->has_fixed_sizes != 0, call->name, call_of_chain(host(runtime).pool_, chain));
       return 0;
@@ -66,8 +66,8 @@ struct RuntimeCallbacks::Entries {
 
   static void release(const ToroidRuntime* runtime, void* data) { host(runtime).release(data); }
 
-  static void step(const ToroidRuntime* runtime, int32_t step) {
-    guarded(runtime, 1, [&] {
+  static int32_t step(const ToroidRuntime* runtime, int32_t step) {
+    return guarded(runtime, 1, [&] {
       host(runtime).begin_step(step);
       return 0;
     });
@@ -100,7 +100,8 @@ struct RuntimeCallbacks::Entries {
   }
 };
 
-RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool) : pool_(pool) {
+RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool, PreparedConstants& packed, const HostMemory* memory)
+    : pool_(pool), packed_(&packed), memory_(memory) {
   table_ = {this,
             Entries::parallel_for,
             Entries::special_function,
@@ -117,9 +118,12 @@ RuntimeCallbacks::RuntimeCallbacks(RuntimePool& pool) : pool_(pool) {
 
 void* RuntimeCallbacks::output(int32_t position, const int64_t* sizes) {
   const ToroidOutputInfo& output = call_->variant.outputs[position];
-  HostTensor& tensor = call_->outputs[static_cast<size_t>(position)];
-  tensor = HostTensor(static_cast<DType>(output.dtype), std::vector<int64_t>(sizes, sizes + output.rank));
-  return tensor.mutable_data<std::byte>();
+  return call_->outputs->place(static_cast<size_t>(position), static_cast<DType>(output.dtype), {sizes, static_cast<size_t>(output.rank)});
+}
+
+void RuntimeCallbacks::use_packed(PreparedConstants& packed) {
+  sites_of_variants_.clear();
+  packed_ = &packed;
 }
 
 void RuntimeCallbacks::call(const ToroidLibraryCall& call) {
@@ -130,10 +134,13 @@ void RuntimeCallbacks::call(const ToroidLibraryCall& call) {
                {call.integers, static_cast<size_t>(call.num_integers)},
                {call.numbers, static_cast<size_t>(call.num_numbers)},
                call.epilogue,
-               &prepared_});
+               packed_});
 }
 
-void RuntimeCallbacks::begin_step(int32_t step) { begun_steps_.push_back({step, std::chrono::steady_clock::now()}); }
+void RuntimeCallbacks::begin_step(int32_t step) {
+  if (observer_ != nullptr) observer_->begin_step(step);
+  if (call_->variant.num_work > 0) begun_steps_.push_back({step, std::chrono::steady_clock::now()});
+}
 
 void RuntimeCallbacks::end_steps() {
   if (begun_steps_.empty()) return;
@@ -157,12 +164,12 @@ void* RuntimeCallbacks::allocate(int64_t bytes) {
   TOROID_CHECK(bytes >= 0, "a temporary of {} bytes", bytes);
   const auto size = std::max<size_t>(static_cast<size_t>(bytes), 1);
   // A block that wastes less than half of itself, or a new one.
-  if (!take_smallest(free_, size, 2 * size, used_)) asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size); });
+  if (!take_smallest(free_, size, 2 * size, used_)) asking_for(size, "a temporary tensor", [&] { used_.emplace_front(size, memory_); });
   return used_.front().data();
 }
 
 void RuntimeCallbacks::release(void* data) {
-  const auto found = std::find_if(used_.begin(), used_.end(), [&](const AlignedBytes& block) { return block.data() == data; });
+  const auto found = std::find_if(used_.begin(), used_.end(), [&](const HostBytes& block) { return block.data() == data; });
   if (found != used_.end()) free_.splice(free_.begin(), used_, found);
 }
 
@@ -171,6 +178,7 @@ void RuntimeCallbacks::release_all() { free_.splice(free_.begin(), used_); }
 int32_t RuntimeCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   call_ = &state;
   sites_ = &sites_of_variants_[&state.variant];
+  table_.step = observer_ != nullptr || state.variant.num_work > 0 ? Entries::step : nullptr;
   const int32_t failed = entry(table(), &call);
   call_ = nullptr;
   end_steps();

@@ -1,0 +1,94 @@
+#include "runtime/program/loaded_program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "base/format.h"
+#include "runtime/pool/pool.h"
+#include "runtime/program/package.h"
+
+namespace toroid {
+
+ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name)
+    : library_(bytes, std::move(name)), tables_(static_cast<const ToroidProgram*>(library_.find("toroid_program"))) {
+  if (tables_ != nullptr && tables_->abi_version == TOROID_ABI_VERSION) return;
+  throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
+      .help("compile the model again with 'toroid compile'");
+}
+
+LoadedProgram::LoadedProgram(std::string_view library, std::string name, std::shared_ptr<RuntimePool> pool)
+    : library_(library, name), name_(std::move(name)), pool_(std::move(pool)) {
+  for (const ToroidVariant& variant : rows(tables().variants, tables().num_variants)) {
+    variants_.emplace_back(variant, tables().bad_index);
+    updates_.push_back(updates_of(variant));
+  }
+}
+
+LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+                             std::string name, std::shared_ptr<RuntimePool> pool)
+    : LoadedProgram(library, std::move(name), std::move(pool)) {
+  TOROID_CHECK(constants.size() == static_cast<size_t>(tables().num_constants), "{} constants for a program with {}", constants.size(),
+               tables().num_constants);
+  std::vector<const void*> places;
+  for (const auto& constant : constants) places.push_back(constant.data());
+  std::vector<std::shared_ptr<const void>> owners(places.size(), owner);
+  weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size());
+}
+
+std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& library, const std::filesystem::path& weights,
+                                                   std::shared_ptr<RuntimePool> pool) {
+  ErrorContext context("loading {}", library.string());
+  Package package = open_package(weights, *pool);
+  if (library != weights) package.library = read_file(library);
+  std::shared_ptr<LoadedProgram> program(new LoadedProgram(package.library, library.filename().string(), std::move(pool)));
+  program->isa_ = package.isa.name();
+  uint64_t offset = 0;
+  std::vector<const void*> places;
+  for (const ToroidConstantInfo& constant : rows(program->tables().constants, program->tables().num_constants))
+    places.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
+  std::vector<std::shared_ptr<const void>> owners(places.size(), package.file);
+  program->weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), program->variants_.size());
+  return program;
+}
+
+std::vector<int32_t> LoadedProgram::updates_of(const ToroidVariant& variant) const {
+  std::vector<int32_t> result;
+  for (const ToroidOutputInfo& output : rows(variant.outputs, variant.num_outputs)) {
+    const std::span<const ToroidConstantInfo> all = rows(tables().constants, tables().num_constants);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const ToroidConstantInfo& constant) {
+      return output.kind == TOROID_OUTPUT_BUFFER_MUTATION && std::string_view(constant.name) == output.target;
+    });
+    result.push_back(found == all.end() ? -1 : static_cast<int32_t>(found - all.begin()));
+  }
+  return result;
+}
+
+std::pair<size_t, CallSizes> LoadedProgram::find_variant(std::span<const InputShape> shapes) const {
+  const size_t general = variants_.size() - 1;
+  CallSizes sizes = variants_[general].bind(shapes);
+  for (size_t i = 0; i < general; ++i) {
+    if (variants_[i].is_chosen(sizes)) return {i, variants_[i].bind(shapes)};
+  }
+  return {general, std::move(sizes)};
+}
+
+std::shared_ptr<const Weights> LoadedProgram::weights() const {
+  const std::lock_guard lock(mutex_);
+  return weights_;
+}
+
+void LoadedProgram::replace_weights(std::span<const NewValue> values) {
+  std::shared_ptr<const Weights> old;  // let go after the lock
+  const std::lock_guard lock(mutex_);
+  std::vector<const void*> places(weights_->constants().begin(), weights_->constants().end());
+  std::vector<std::shared_ptr<const void>> owners(weights_->owners().begin(), weights_->owners().end());
+  for (const NewValue& value : values) {
+    places[value.constant] = value.bytes->data();
+    owners[value.constant] = value.bytes;
+  }
+  old = std::exchange(weights_, std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size()));
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace toroid

@@ -1,0 +1,90 @@
+// A compiled program in memory, shared by the contexts that run it (executable.h). Nothing in it changes but its weights, which are
+// replaced as a whole.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file/loaded_library.h"
+#include "runtime/program/loaded_variant.h"
+#include "runtime/program/weights.h"
+#include "toroid/gpu_abi.h"
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+class RuntimePool;
+
+// The library of a program, opened for what it says about itself. Throws as loading does.
+class ProgramLibrary {
+ public:
+  ProgramLibrary(std::string_view bytes, std::string name);
+  const ToroidProgram& tables() const { return *tables_; }
+  // Of a program for a GPU; else null.
+  const ToroidGpuProgram* gpu_tables() const { return static_cast<const ToroidGpuProgram*>(library_.find("toroid_gpu_program")); }
+
+ private:
+  LoadedLibrary library_;
+  const ToroidProgram* tables_;
+};
+
+// The variant that serves every call.
+inline const ToroidVariant& general_variant(const ToroidProgram& program) { return program.variants[program.num_variants - 1]; }
+
+class LoadedProgram {
+ public:
+  // As Executable's constructor.
+  LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+                std::string name, std::shared_ptr<RuntimePool> pool);
+  // A file written by write_package, and `weights`, the same file or another one, whose library is not looked at; then nothing is known of
+  // the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
+  // loaded.
+  static std::shared_ptr<LoadedProgram> load(const std::filesystem::path& library, const std::filesystem::path& weights,
+                                             std::shared_ptr<RuntimePool> pool);
+  LoadedProgram(const LoadedProgram&) = delete;
+  LoadedProgram& operator=(const LoadedProgram&) = delete;
+
+  const std::string& name() const { return name_; }
+  const ToroidProgram& tables() const { return library_.tables(); }
+  const ToroidGpuProgram* gpu_tables() const { return library_.gpu_tables(); }
+  const std::string& isa() const { return isa_; }  // the instruction set that it was compiled for; "" where its file does not say
+  std::span<const LoadedVariant> variants() const { return variants_; }  // as in the tables: the general one last
+  // Of a variant, by output, the constant that it is the new value of, or -1.
+  std::span<const int32_t> updates(size_t variant) const { return updates_[variant]; }
+  const std::shared_ptr<RuntimePool>& pool() const { return pool_; }
+
+  // The variant that serves a call with these inputs: its sizes. Throws Error{InvalidInput} as bind_sizes.
+  std::pair<size_t, CallSizes> find_variant(std::span<const InputShape> shapes) const;
+
+  // The newest ones. A number that grows with each replacement tells whether there are newer ones, without a lock.
+  std::shared_ptr<const Weights> weights() const;
+  uint64_t weights_version() const { return version_.load(std::memory_order_acquire); }
+  // A value for a constant, laid out as its table says.
+  struct NewValue {
+    size_t constant;
+    std::shared_ptr<const AlignedBytes> bytes;
+  };
+  // Calls that begin from now on have all of these, those that run none.
+  void replace_weights(std::span<const NewValue> values);
+
+ private:
+  LoadedProgram(std::string_view library, std::string name, std::shared_ptr<RuntimePool> pool);
+  std::vector<int32_t> updates_of(const ToroidVariant& variant) const;
+
+  ProgramLibrary library_;
+  std::string name_, isa_;
+  std::shared_ptr<RuntimePool> pool_;
+  std::vector<LoadedVariant> variants_;
+  std::vector<std::vector<int32_t>> updates_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Weights> weights_;
+  std::atomic<uint64_t> version_{1};
+};
+
+}  // namespace toroid
