@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "api/tensors.h"
 #include "base/error.h"
 #include "base/file/file.h"
 #include "driver/signature.h"
@@ -19,8 +20,8 @@ namespace {
 constexpr const char* kMain =
 #include "benchmark_main.inc"
     ;
-constexpr const char* kHostHeader =
-#include "program_host_text.inc"  // include/toroid/program_host.h, as CMake finds it
+constexpr const char* kHeader =
+#include "toroid_h_text.inc"  // include/toroid/toroid.h, as CMake finds it
     ;
 
 std::string_view values_of(DType dtype) {
@@ -55,7 +56,8 @@ std::string tables_text(const CompiledModel& model) {
     std::vector<int64_t>& sizes = all_sizes.emplace_back();
     for (sym::Expr size : type.sizes) sizes.push_back(sym::evaluate_hint(size));
     const std::string& name = signature.graph.value(id).name;
-    inputs += fmt::format("    {{{}, {}, Input::{}, {}, {{{}}}}},\n", string_literal(name), static_cast<int>(type.dtype),
+    const DLDataType dtype = api::dlpack_dtype(type.dtype);
+    inputs += fmt::format("    {{{}, {{{}, {}, {}}}, Input::{}, {}, {{{}}}}},\n", string_literal(name), dtype.code, dtype.bits, dtype.lanes,
                           values_of(type.dtype), bytes_of(type.dtype, sizes), fmt::join(sizes, ", "));
     shapes.push_back({type.dtype, sizes});
   }
@@ -88,13 +90,13 @@ std::string build_text(const Toolchain& tools, const CompileModelOptions& option
   return fmt::format(
       "#!/bin/sh\n"
       "# Builds the program and its timing main: sh build.sh && ./benchmark [SECONDS [THREADS]]\n"
-      "# TOROID_HOST: the folder of libtoroid_host.so, which is all that the benchmark needs of toroid.\n"
+      "# TOROID_LIBRARY: the folder of libtoroid.so, which is all that the benchmark needs of toroid.\n"
       "set -e\n"
       "cd \"$(dirname \"$0\")\"\n"
-      ": \"${{TOROID_HOST:={}}}\"\n"
+      ": \"${{TOROID_LIBRARY:={}}}\"\n"
       ": \"${{CXX:={}}}\"\n"
       "\"$CXX\" program/wrapper_unit*.cpp {} -o program.so\n"
-      "\"$CXX\" -O2 -std=c++17 main.cpp -o benchmark \"$TOROID_HOST/libtoroid_host.so\" -Wl,-rpath,\"$TOROID_HOST\"\n",
+      "\"$CXX\" -O2 -std=c++17 main.cpp -o benchmark \"$TOROID_LIBRARY/libtoroid.so\" -Wl,-rpath,\"$TOROID_LIBRARY\"\n",
       toroid.parent_path().string(), tools.compiler().path.string(), describe_command(flags));
 }
 
@@ -106,7 +108,7 @@ void emit_benchmark(const fs::path& folder, const CompiledModel& model, const Co
   TOROID_CHECK(options.profile && options.save_source == program_folder(folder));
   write_file_atomically(folder / "main.cpp", std::string_view(kMain));
   write_file_atomically(folder / "program.h", std::string_view(tables_text(model)));
-  write_file_atomically(folder / "program_host.h", std::string_view(kHostHeader));
+  write_file_atomically(folder / "toroid.h", std::string_view(kHeader));
   write_file_atomically(folder / "build.sh", std::string_view(build_text(tools, options)), 0777);
   write_package(folder / "weights.bin", "", model.constants, model.isa);
 }

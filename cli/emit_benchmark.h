@@ -3,7 +3,7 @@
 //   build.sh                 sh build.sh && ./benchmark
 //   main.cpp, program.h      the timing main; the inputs and steps of this program
 //   program/*.cpp            kernels to be read (NAME_kernel.cpp), and what is compiled (wrapper_unitN.cpp)
-//   program_host.h           the interface of libtoroid_host.so, which is linked: the threads and the library kernels
+//   toroid.h                 the interface of libtoroid.so, which is linked: the threads and the library kernels
 //   weights.bin
 #pragma once
 

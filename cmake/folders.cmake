@@ -1,7 +1,7 @@
 # toroid_folder(NAME [RUN_SIDE] [ONCE] [BY_DIRECTORY] [LIBS ...] [HEADER FILE] [APART FILES ... OPTIONS OPTION ...]
 #               [TEST_LIBS ...] [TEST_OPTIMISED])
 # src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of
-# libtoroid_host.so, which leaves out the functions that it does not use. ONCE: runs once a compilation, and is optimised less.
+# libtoroid.so, which leaves out the functions that it does not use. ONCE: runs once a compilation, and is optimised less.
 # BY_DIRECTORY: toroid_unity's scope. HEADER: most of its files include it; they get a precompiled header with it. APART: files of a folder
 # of the run side that are compiled together, and with OPTIONS. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder
 # declared before it, so an include against the direction fails to link too. The folders share the precompiled header src/FOLDER/pch.h of

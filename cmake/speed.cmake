@@ -15,7 +15,7 @@ add_compile_options(-Wall -Wextra -fvisibility=hidden)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(CMAKE_UNITY_BUILD)
     # g++ takes files that are compiled together for headers, whose anonymous namespaces it warns about.
-    add_compile_options(-Wno-subobject-linkage)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
   # Memory is cheaper than collecting garbage, which took a tenth of the time; a file takes up to 1.2 GB.
   add_compile_options("SHELL:--param ggc-min-heapsize=400000")

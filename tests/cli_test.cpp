@@ -569,7 +569,7 @@ TEST_F(Cli, AnUnreachableRemoteCacheIsWarnedOfOnce) {
 
 TEST_F(Cli, EmitsAProgramThatTimesItself) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "libtoroid_host.so then needs the sanitizer's runtime, which the emitted main does not link";
+  GTEST_SKIP() << "libtoroid.so then needs the sanitizer's runtime, which the emitted main does not link";
 #endif
   const Outcome emitted = toroid({"compile", (kDigits / "digits.pt2").string(), "--emit-benchmark", "timed"});
   ASSERT_EQ(emitted.exit_code, 0) << emitted.errors;

@@ -1,0 +1,162 @@
+#include "api/context.h"
+
+#include "api/steps.h"
+#include "api/tensors.h"
+#include "base/machine/out_of_memory.h"
+#include "runtime/pool/pool.h"
+#include "tensor/strided_copy.h"
+
+namespace toroid::api {
+namespace {
+
+// Runs f with the context, which no other thread uses meanwhile.
+template <class F>
+ToroidStatus with_context(ToroidContext* handle, F&& f) noexcept {
+  if (!Handles<ToroidContext>::is_open(handle)) return TOROID_ERROR_ARGUMENT;
+  Context& context = *handle->value;
+  if (context.is_busy.exchange(true, std::memory_order_acquire)) return TOROID_ERROR_ARGUMENT;
+  const ToroidStatus result = guarded(TOROID_ERROR_INPUT, context.message, [&] { f(context); });
+  context.is_busy.store(false, std::memory_order_release);
+  return result;
+}
+
+size_t buffer_of(const Context& context, const char* name) {
+  require_pointer(name, "name");
+  const ToroidProgram& program = context.shared->program->tables();
+  for (int32_t i = 0; i < program.num_constants; ++i) {
+    if (program.constants[i].is_mutable != 0 && std::string_view(program.constants[i].name) == name) return static_cast<size_t>(i);
+  }
+  throw Refusal(TOROID_ERROR_NOT_FOUND, formatted("the model has no mutable buffer '{}'", name));
+}
+
+// Of a program for a GPU with tensors in the process's memory.
+void run_with_copies(Context& context) {
+  std::vector<HostTensor> inputs;
+  for (const InputView& view : context.inputs) {
+    HostTensor dense(view.dtype, {view.sizes.begin(), view.sizes.end()});
+    const std::vector<int64_t> rows = strides_of(view.sizes);
+    const std::span<const int64_t> given = view.strides == nullptr ? std::span<const int64_t>(rows) : std::span(view.strides, rows.size());
+    copy_strided(dense.mutable_data<std::byte>(), rows, view.data, given, view.sizes, static_cast<size_t>(size_bytes(view.dtype)));
+    inputs.push_back(std::move(dense));
+  }
+  const std::vector<HostTensor> results = context.executable.run(inputs);
+  for (const int32_t output : context.shared->outputs) {
+    const HostTensor& result = results[static_cast<size_t>(output)];
+    void* const place = context.outputs.place(static_cast<size_t>(output), result.dtype(), result.sizes());
+    std::copy(result.bytes().begin(), result.bytes().end(), static_cast<std::byte*>(place));
+  }
+}
+
+// Of such a program with tensors on its GPU.
+void run_on_stream(Context& context, void* stream) {
+  std::vector<DeviceTensor> inputs;
+  for (const InputView& view : context.inputs) {
+    DeviceTensor tensor{view.dtype, {view.sizes.begin(), view.sizes.end()}, const_cast<std::byte*>(view.data), {}};
+    if (view.strides != nullptr) tensor.strides.assign(view.strides, view.strides + view.sizes.size());
+    inputs.push_back(std::move(tensor));
+  }
+  std::vector<DeviceTensor> outputs = context.executable.outputs_of(inputs);
+  const auto is_late = [&](int32_t output) { return context.executable.last_variant().outputs[output].is_late != 0; };
+  for (const int32_t output : context.shared->outputs) {
+    DeviceTensor& tensor = outputs[static_cast<size_t>(output)];
+    if (!is_late(output)) tensor.data = context.outputs.place(static_cast<size_t>(output), tensor.dtype, tensor.sizes);
+  }
+  context.executable.start(inputs, outputs, stream);
+  for (const int32_t output : context.shared->outputs) {
+    if (is_late(output)) context.outputs.lend(static_cast<size_t>(output), outputs[static_cast<size_t>(output)]);
+  }
+}
+
+}  // namespace
+
+ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* given, ToroidContext** context, char* message,
+                            size_t message_size) {
+  return guarded(TOROID_ERROR_ARGUMENT, message, message_size, [&] {
+    require_pointer(context, "context");
+    *context = nullptr;
+    shared_of(model);
+    const ToroidContextOptions options = taken(given, "options");
+    if (options.threads < 0 || options.threads > 1)
+      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}, and may be 0 or 1", options.threads));
+    with_typed_memory("making a context", [&] {
+      std::shared_ptr<RuntimePool> alone = options.threads == 1 ? std::make_shared<RuntimePool>(1) : nullptr;
+      auto made = std::make_unique<Context>(*model->value, std::move(alone));
+      made->executable.set_seed(options.seed);
+      *context = Handles<ToroidContext>::make(std::move(made));
+    });
+  });
+}
+
+void context_destroy(ToroidContext* context) { Handles<ToroidContext>::close(context); }
+
+ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, int32_t num_inputs, DLManagedTensor** outputs,
+                         int32_t num_outputs, const ToroidRunOptions* given) {
+  return with_context(context, [&](Context& here) {
+    const SharedModel& shared = *here.shared;
+    if (static_cast<size_t>(num_outputs) != shared.outputs.size())
+      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_outputs' is {}, and the model has {}", num_outputs, shared.outputs.size()));
+    if (num_outputs > 0) require_pointer(outputs, "outputs");
+    std::fill_n(outputs, num_outputs, nullptr);
+    if (num_inputs < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_inputs' is {}", num_inputs));
+    if (num_inputs > 0) require_pointer(inputs, "inputs");
+    const ToroidRunOptions options = taken(given, "options");
+    // The first input tells where all are.
+    const bool is_on_gpu = here.executable.is_on_device() && num_inputs > 0 && inputs[0] != nullptr &&
+                           reinterpret_cast<uintptr_t>(inputs[0]) % alignof(DLTensor) == 0 &&
+                           static_cast<int32_t>(inputs[0]->device.device_type) == kDLCUDA;
+    const std::optional<int> gpu = is_on_gpu ? std::optional(shared.options.gpu) : std::nullopt;
+    const DLDevice device = is_on_gpu ? DLDevice{inputs[0]->device.device_type, *gpu} : kProcessor;
+    here.inputs.clear();
+    for (int32_t i = 0; i < num_inputs; ++i) here.inputs.push_back(view_of(inputs[i], "input", i, device, true));
+    RunSteps steps(options, here.executable);
+    steps.check();
+    try {
+      here.outputs.begin(options, outputs, here.inputs, gpu);
+      if (is_on_gpu)
+        run_on_stream(here, options.stream);
+      else if (here.executable.is_on_device())
+        run_with_copies(here);
+      else
+        here.executable.run(here.inputs, here.outputs, steps.is_wanted() ? &steps : nullptr);
+      here.outputs.end();
+    } catch (...) {
+      here.outputs.drop();
+      throw;
+    }
+  });
+}
+
+ToroidStatus context_wait(ToroidContext* context) {
+  return with_context(context, [](Context& here) { here.executable.wait(); });
+}
+
+const char* context_message(const ToroidContext* context) {
+  return Handles<ToroidContext>::is_open(context) ? context->value->message.c_str() : "";
+}
+
+ToroidStatus context_seed(ToroidContext* context, uint64_t seed) {
+  return with_context(context, [&](Context& here) { here.executable.set_seed(seed); });
+}
+
+ToroidStatus context_read_buffer(ToroidContext* context, const char* name, void* data, size_t bytes) {
+  return with_context(context, [&](Context& here) {
+    const size_t buffer = buffer_of(here, name);
+    const auto needed = static_cast<size_t>(here.shared->program->tables().constants[buffer].bytes);
+    if (bytes != needed)
+      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("buffer '{}' has {} bytes, and 'bytes' is {}", name, needed, bytes));
+    if (bytes > 0 && data == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, "'data' is null");
+    here.executable.read_buffer(buffer, {static_cast<std::byte*>(data), bytes});
+  });
+}
+
+ToroidStatus context_reset_buffer(ToroidContext* context, const char* name) {
+  return with_context(context, [&](Context& here) {
+    if (name != nullptr) return here.executable.reset_buffer(buffer_of(here, name));
+    const ToroidProgram& program = here.shared->program->tables();
+    for (int32_t i = 0; i < program.num_constants; ++i) {
+      if (program.constants[i].is_mutable != 0) here.executable.reset_buffer(static_cast<size_t>(i));
+    }
+  });
+}
+
+}  // namespace toroid::api

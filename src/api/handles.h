@@ -1,0 +1,75 @@
+// Memory for the objects that callers hold by pointer. It is never given back to the system: what is closed is used again, the one that was
+// closed first is first, and not before 256 are. So a pointer to something that was closed not long ago is known to be one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "api/structs.h"
+
+namespace toroid::api {
+
+// Handle: {uint64_t mark = 0; std::unique_ptr<Value> value;} and a constant kMark.
+template <class Handle>
+class Handles {
+ public:
+  template <class Value>
+  static Handle* make(std::unique_ptr<Value> value) {
+    Handles& all = instance();
+    const std::lock_guard lock(all.mutex_);
+    Handle* handle = nullptr;
+    if (all.num_closed_ > kLeastClosed) {
+      handle = all.first_closed_;
+      all.first_closed_ = handle->next_closed;
+      --all.num_closed_;
+    } else {
+      handle = &all.handles_.emplace_back();
+    }
+    handle->value = std::move(value);
+    __atomic_store_n(&handle->mark, Handle::kMark, __ATOMIC_RELEASE);
+    return handle;
+  }
+
+  // Nothing happens for null and for what is no open one.
+  static void close(Handle* handle) noexcept {
+    if (!is_open(handle)) return;
+    uint64_t mark = Handle::kMark;
+    if (!__atomic_compare_exchange_n(&handle->mark, &mark, uint64_t{0}, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+    handle->value.reset();
+    Handles& all = instance();
+    const std::lock_guard lock(all.mutex_);
+    handle->next_closed = nullptr;
+    (all.num_closed_ == 0 ? all.first_closed_ : all.last_closed_->next_closed) = handle;
+    all.last_closed_ = handle;
+    ++all.num_closed_;
+  }
+
+  static bool is_open(const Handle* handle) noexcept {
+    return handle != nullptr && reinterpret_cast<uintptr_t>(handle) % alignof(Handle) == 0 &&
+           __atomic_load_n(&handle->mark, __ATOMIC_ACQUIRE) == Handle::kMark;
+  }
+  // Throws Refusal unless it is an open one.
+  static void require_open(const Handle* handle, const char* what) {
+    require_pointer(handle, what);
+    if (!is_open(handle)) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' was closed, or is none", what));
+  }
+
+ private:
+  static constexpr size_t kLeastClosed = 256;
+
+  // Never destroyed: a host may close its objects when static ones are gone.
+  static Handles& instance() {
+    static Handles& handles = *new Handles;
+    return handles;
+  }
+
+  std::mutex mutex_;
+  std::deque<Handle> handles_;
+  Handle *first_closed_ = nullptr, *last_closed_ = nullptr;
+  size_t num_closed_ = 0;
+};
+
+}  // namespace toroid::api

@@ -1,0 +1,65 @@
+#include "api/model.h"
+
+#include <memory>
+
+#include "api/structs.h"
+#include "base/format.h"
+#include "base/machine/out_of_memory.h"
+#include "runtime/pool/pool.h"
+
+namespace toroid::api {
+namespace {
+
+std::shared_ptr<RuntimePool> pool_of(const ToroidModelOptions& options) {
+  if (options.thread_pool == nullptr) {
+    if (options.threads < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}", options.threads));
+    return RuntimePool::shared(options.threads);
+  }
+  require_pointer(options.thread_pool, "thread_pool");
+  const ToroidThreadPool& pool = *options.thread_pool;
+  if (pool.parallel_for == nullptr || pool.threads < 1)
+    throw Refusal(TOROID_ERROR_ARGUMENT, "'thread_pool' has no function, or no threads");
+  return std::make_shared<RuntimePool>(HostThreads{pool.user, pool.threads, pool.parallel_for});
+}
+
+std::string conditions_of(const ToroidVariant& variant) {
+  std::string text;
+  for (const ToroidCondition& condition : rows(variant.conditions, variant.num_conditions))
+    text += formatted("{}{} = {}", text.empty() ? "" : ", ", condition.symbol, condition.value);
+  return text;
+}
+
+}  // namespace
+
+ToroidStatus model_open(const char* path, const ToroidModelOptions* given, ToroidModel** model, char* message, size_t message_size) {
+  return guarded(TOROID_ERROR_PACKAGE, message, message_size, [&] {
+    require_pointer(model, "model");
+    *model = nullptr;
+    const ToroidModelOptions options = taken(given, "options");
+    if (path == nullptr)
+      throw Refusal(TOROID_ERROR_UNSUPPORTED, "this library holds no program of its own").help("give the path of a package");
+    auto shared = std::make_shared<SharedModel>();
+    shared->options = options;
+    if (options.allocator != nullptr) {
+      require_pointer(options.allocator, "allocator");
+      if (options.allocator->allocate == nullptr || options.allocator->release == nullptr)
+        throw Refusal(TOROID_ERROR_ARGUMENT, "'allocator' lacks a function");
+      shared->memory = HostMemory{options.allocator->user, options.allocator->allocate, options.allocator->release};
+    }
+    with_typed_memory("loading a program", [&] {
+      shared->program = LoadedProgram::load(path, options.weights != nullptr ? options.weights : path, pool_of(options));
+      const ToroidVariant& general = general_variant(shared->program->tables());
+      for (int32_t i = 0; i < general.num_outputs; ++i) {
+        if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);
+      }
+      for (const LoadedVariant& variant : shared->program->variants()) shared->conditions.push_back(conditions_of(variant.tables));
+      shared->isa = shared->program->isa();
+      shared->log(TOROID_LOG_INFO, formatted("{} is open", path));
+      *model = Handles<ToroidModel>::make(std::make_unique<std::shared_ptr<SharedModel>>(shared));
+    });
+  });
+}
+
+void model_close(ToroidModel* model) { Handles<ToroidModel>::close(model); }
+
+}  // namespace toroid::api

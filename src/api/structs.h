@@ -1,0 +1,49 @@
+// Structs whose first field is their size, of callers that are older or newer than this library.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "api/status.h"
+#include "base/format.h"
+
+namespace toroid::api {
+
+template <class T>
+void require_pointer(const T* pointer, const char* what) {
+  if (pointer == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is null", what));
+  if (reinterpret_cast<uintptr_t>(pointer) % alignof(T) != 0)
+    throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is not aligned as a pointer of its type is", what));
+}
+
+inline void require_size(size_t size, const char* what) {
+  if (size >= sizeof(size_t) && size < size_t{1} << 16) return;
+  throw Refusal(TOROID_ERROR_ARGUMENT, formatted("the struct '{}' has the size {}", what, size)).help("set its field 'size' to its sizeof");
+}
+
+// Options as this library knows them. What an older caller does not have is the default; what a newer one sets is refused.
+template <class Options>
+Options taken(const Options* options, const char* what) {
+  Options result{};
+  if (options == nullptr) return result;
+  require_pointer(options, what);
+  require_size(options->size, what);
+  std::memcpy(&result, options, std::min(options->size, sizeof(Options)));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(options);
+  if (options->size > sizeof(Options) &&
+      std::any_of(bytes + sizeof(Options), bytes + options->size, [](unsigned char b) { return b != 0; }))
+    throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("'{}' has a field that this library does not know", what))
+        .help("leave it zero, or take a newer library");
+  return result;
+}
+
+// Fills in as much as the caller's struct has room for.
+template <class Info>
+void fill(Info* info, Info made, const char* what) {
+  require_pointer(info, what);
+  require_size(info->size, what);
+  made.size = info->size;
+  std::memcpy(info, &made, std::min(info->size, sizeof(Info)));
+}
+
+}  // namespace toroid::api

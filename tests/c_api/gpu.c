@@ -1,0 +1,160 @@
+/* Programs for GPUs, on a driver without one (tests/gpu/fake_gpu.c): memory is the process's, and a kernel writes the sum of the first
+ * words that it reads, and one. */
+#include <dlfcn.h>
+
+#include "check.h"
+
+/* Of the fake. */
+typedef int (*AllocateOnGpu)(unsigned long long* address, size_t bytes, void* stream);
+typedef int (*RetainContext)(void** context, int device);
+typedef int (*PushContext)(void* context);
+typedef int (*CreateStream)(void** stream, unsigned flags);
+
+static union {
+  void* object;
+  AllocateOnGpu allocate;
+  RetainContext retain;
+  PushContext push;
+  CreateStream create;
+} found;
+
+static void* driver;
+
+static void find(const char* name) {
+  found.object = dlsym(driver, name);
+  if (found.object == NULL) exit(1);
+}
+
+/* Four words on GPU 0. */
+static int32_t* words_on_gpu(int32_t first) {
+  unsigned long long address = 0;
+  void* context = NULL;
+  int32_t* words;
+  find("cuDevicePrimaryCtxRetain");
+  found.retain(&context, 0);
+  find("cuCtxPushCurrent_v2");
+  found.push(context);
+  find("cuMemAllocAsync");
+  if (found.allocate(&address, 16, NULL) != 0) exit(1);
+  words = (int32_t*)(uintptr_t)address;
+  words[0] = first;
+  return words;
+}
+
+static DLTensor on_gpu(int32_t* words, int64_t* shape) {
+  DLTensor tensor = tensor_of(words, kI32, shape, 1);
+  tensor.device.device_type = kDLCUDA;
+  return tensor;
+}
+
+static void run_sum(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_or_exit(api, folder, "sum", NULL);
+  ToroidContext* const context = context_or_exit(api, model, NULL);
+  ToroidModelInfo info = {sizeof info};
+  ToroidRunOptions options = {sizeof options};
+  int64_t four = 4;
+  int32_t here[4] = {3, 0, 0, 0}, *const place = words_on_gpu(0);
+  DLTensor x = on_gpu(words_on_gpu(10), &four), y = on_gpu(words_on_gpu(20), &four), into = on_gpu(place, &four);
+  DLTensor on_host = tensor_of(here, kI32, &four, 1);
+  const DLTensor *inputs[2], *intos[1];
+  DLManagedTensor* outputs[1];
+  CHECK_STATUS(TOROID_OK, api->model_info(model, &info));
+  CHECK(info.device_type == kDLCUDA);
+
+  /* Tensors of the host are copied there and back. */
+  inputs[0] = inputs[1] = &on_host;
+  CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  CHECK(outputs[0] != NULL && outputs[0]->dl_tensor.device.device_type == kDLCPU && *(const int32_t*)outputs[0]->dl_tensor.data == 7);
+  delete_tensor(outputs[0]);
+
+  /* Those of the GPU stay there. */
+  inputs[0] = &x;
+  inputs[1] = &y;
+  CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  CHECK_STATUS(TOROID_OK, api->context_wait(context));
+  CHECK(outputs[0] != NULL && outputs[0]->dl_tensor.device.device_type == kDLCUDA && *(const int32_t*)outputs[0]->dl_tensor.data == 31);
+  find("cuStreamCreate");
+  found.create(&options.stream, 0);
+  intos[0] = &into;
+  options.into = intos;
+  x.data = outputs[0]->dl_tensor.data;
+  {
+    DLManagedTensor* const first = outputs[0];
+    CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 1, &options));
+    CHECK_STATUS(TOROID_OK, api->context_wait(context));
+    CHECK(outputs[0] == NULL && place[0] == 52);
+    api->context_destroy(context);
+    api->model_close(model);
+    delete_tensor(first);
+  }
+}
+
+static void refuse(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_or_exit(api, folder, "sum", NULL);
+  ToroidContext* const context = context_or_exit(api, model, NULL);
+  int64_t four = 4;
+  int32_t here[4] = {3, 0, 0, 0};
+  DLTensor x = on_gpu(words_on_gpu(10), &four), y = tensor_of(here, kI32, &four, 1);
+  const DLTensor* inputs[2];
+  DLManagedTensor* outputs[1];
+  inputs[0] = &x;
+  inputs[1] = &y;
+  CHECK_STATUS(TOROID_ERROR_DEVICE, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  CHECK_TEXT("input 1 is on the device (1, 0) instead of (2, 0)", api->context_message(context));
+  y = x;
+  y.device.device_id = 1;
+  CHECK_STATUS(TOROID_ERROR_DEVICE, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  y.device.device_id = 0;
+  y.data = here; /* it is not what it says */
+  CHECK_STATUS(TOROID_ERROR_INPUT, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  CHECK(strstr(api->context_message(context), "input 'y' is not in a GPU's memory") == api->context_message(context));
+  CHECK(outputs[0] == NULL);
+  y = x;
+  CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 1, NULL));
+  CHECK_STATUS(TOROID_OK, api->context_wait(context));
+  delete_tensor(outputs[0]);
+  api->context_destroy(context);
+  api->model_close(model);
+}
+
+static void count(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_or_exit(api, folder, "counter_on_gpu", NULL);
+  ToroidContext *const one = context_or_exit(api, model, NULL), *const other = context_or_exit(api, model, NULL);
+  int64_t four = 4;
+  int32_t value[4];
+  DLTensor x = on_gpu(words_on_gpu(5), &four);
+  const DLTensor* inputs[1];
+  DLManagedTensor* outputs[1];
+  int i;
+  inputs[0] = &x;
+  for (i = 1; i <= 4; ++i) {
+    CHECK_STATUS(TOROID_OK, api->context_run(one, inputs, 1, outputs, 1, NULL));
+    delete_tensor(outputs[0]);
+    CHECK_STATUS(TOROID_OK, api->context_read_buffer(one, "count", value, sizeof value));
+    CHECK(value[0] == 100 + 6 * i);
+  }
+  CHECK_STATUS(TOROID_OK, api->context_read_buffer(other, "count", value, sizeof value));
+  CHECK(value[0] == 100);
+  CHECK_STATUS(TOROID_OK, api->context_reset_buffer(one, NULL));
+  CHECK_STATUS(TOROID_OK, api->context_read_buffer(one, "count", value, sizeof value));
+  CHECK(value[0] == 100);
+  CHECK_STATUS(TOROID_OK, api->context_run(one, inputs, 1, outputs, 1, NULL));
+  delete_tensor(outputs[0]);
+  CHECK_STATUS(TOROID_OK, api->context_read_buffer(one, "count", value, sizeof value));
+  CHECK(value[0] == 106);
+  api->context_destroy(one);
+  api->context_destroy(other);
+  api->model_close(model);
+}
+
+int main(int argc, char** argv) {
+  const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
+  use_all();
+  if (argc != 2 || api == NULL) return 2;
+  driver = dlopen(getenv("TOROID_CUDA_DRIVER"), RTLD_NOW);
+  if (driver == NULL) return 2;
+  run_sum(api, argv[1]);
+  refuse(api, argv[1]);
+  count(api, argv[1]);
+  return result();
+}
