@@ -2,7 +2,7 @@
 //
 // Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Ten rounds mix a counter of
 // four 32-bit words with a key of two; a round multiplies two of the words and crosses the halves of the products over.
-// Generated kernels do the same on vectors (codegen/cpp/random_prelude.cpp).
+// Generated kernels do the same on vectors (codegen/cpp/prelude/random_prelude.cpp).
 #pragma once
 
 #include <array>

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cpp/prelude.h"
 #include "codegen/generated_for_test.h"
 #include "support/golden_for_test.h"
 
@@ -121,17 +120,21 @@ TEST(Generate, BlocksOfRowsAreReadInTheOrderOfMemory) {
   EXPECT_NE(whole.find("const int64_t last = min64(first + 512, 1024);"), std::string::npos) << whole;
 }
 
-TEST(Generate, PreludesAreThoseThatOperatorsNeed) {
+TEST(Generate, UnitsHaveThePartsOfThePreludeThatTheyUse) {
   struct Row {
     std::string_view dtype, op;
-    bool random, special;
+    std::vector<std::string_view> used, unused;
   };
-  for (const Row& row : {Row{"f32", "sin", false, false}, Row{"f32", "lgamma", false, true}, Row{"f64", "lgamma", false, false},
-                         Row{"f32", "bernoulli", true, false}}) {
-    const std::string prelude =
-        generated(fmt::format("graph(x: {0}[64]) {{\n  y: {0}[64] = aten::{1}(x)\n  return y\n}}", row.dtype, row.op)).prelude;
-    EXPECT_EQ(prelude.find(kRandomPrelude) != std::string::npos, row.random) << row.dtype << " " << row.op;
-    EXPECT_EQ(prelude.find(kSpecialPrelude) != std::string::npos, row.special) << row.dtype << " " << row.op;
+  for (const Row& row : {Row{"f32", "sin", {"LIBMVEC(sin,"}, {"LIBMVEC(cos,", "in_doubles", "philox", "struct Total", "struct Checked"}},
+                         Row{"f32", "lgamma", {"op_lgamma_v", "in_doubles", "LIBMVEC(log,"}, {"op_digamma_v", "philox"}},
+                         Row{"f64", "lgamma", {"FLOAT_FUNCTION(lgamma, lgamma)"}, {"in_doubles", "philox"}},
+                         Row{"f32", "bernoulli", {"philox"}, {"in_doubles", "LIBMVEC"}}}) {
+    const GeneratedProgram code =
+        generated(fmt::format("graph(x: {0}[64]) {{\n  y: {0}[64] = aten::{1}(x)\n  return y\n}}", row.dtype, row.op));
+    const std::string used = code.unit_prelude->used_by(code.units.at(0));
+    for (const std::string_view text : row.used) EXPECT_NE(used.find(text), std::string::npos) << row.op << " " << text;
+    for (const std::string_view text : row.unused) EXPECT_EQ(used.find(text), std::string::npos) << row.op << " " << text;
+    for (const std::string_view text : row.used) EXPECT_NE(code.prelude.find(text), std::string::npos) << text;
   }
 }
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cpp/kernel.h"
-#include "codegen/cpp/prelude.h"
+#include "codegen/cpp/prelude/prelude.h"
 #include "codegen/cpp/scalar_text.h"
 
 namespace toroid::codegen {

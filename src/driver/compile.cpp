@@ -565,6 +565,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     binaries = binaries_of(gpu_units.size(), architectures_of(options));
     units.back() += codegen::gpu_tables(binaries, draws);
   }
+  for (size_t first = 0; const GeneratedVariant& variant : variants) {
+    const size_t count = variant.code.units.size();
+    codegen::add_prelude(std::span(units).subspan(first, count), *variant.code.unit_prelude);
+    first += count;
+  }
   if (!options.save_source.empty()) {
     save_units(options.save_source, units, "cpp");
     save_units(options.save_source, gpu_units, "cu");

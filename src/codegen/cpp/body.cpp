@@ -151,7 +151,6 @@ OperandText BodyPrinter::compute(ExprId id) {
         }
         uses_runtime_ = uses_runtime_ || is_special_function(o.op);
         const DType dtype = exprs_.dtype(o.operands[o.op == ScalarOp::Where ? 1 : 0]);
-        preludes_.add(preludes_of(o.op, dtype, lanes));
         if (divides_integers(exprs_, o)) operands[1] = checked_divisor(operands[1], dtype);
         const std::string text = scalar_text(o.op, dtype, operands);
         return define(level, to_string(o.op), node.dtype, {contraction.is_rounded(id) ? fmt::format("rounded({})", text) : text, lanes});

@@ -60,7 +60,6 @@ class BodyPrinter {
 
   bool uses_error() const { return uses_error_; }
   bool uses_runtime() const { return uses_runtime_; }
-  const ExtraPreludes& preludes() const { return preludes_; }
 
  private:
   struct Scope {  // a masked region
@@ -104,7 +103,6 @@ class BodyPrinter {
   int counter_ = 0;
   bool uses_error_ = false;
   bool uses_runtime_ = false;
-  ExtraPreludes preludes_;
 };
 
 }  // namespace toroid::codegen

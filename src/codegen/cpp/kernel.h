@@ -32,7 +32,6 @@ struct KernelSource {
                                                  // also runs the kernel's finish
   bool is_epilogue = false;                      // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                     // takes `const ToroidRuntime* runtime` (special functions)
-  ExtraPreludes preludes = {};                   // that the text needs
   std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
   sym::Expr tasks = 1;                           // of a kernel with stages and of a scatter (schedule/cpu/grid.h)
 };

@@ -95,11 +95,9 @@ class NestPrinter : KernelPrinter {
     drop_repeated_origins(task);
     source_.reports_errors = body_.uses_error() || !kernel_.stashes.empty() || assertions_;
     source_.uses_runtime = body_.uses_runtime();
-    source_.preludes = body_.preludes();
     for (const KernelSource& each : finish) {
       source_.reports_errors = source_.reports_errors || each.reports_errors;
       source_.uses_runtime = source_.uses_runtime || each.uses_runtime;
-      source_.preludes.add(each.preludes);
       take_sizes(each.tasks);
       text_.write(each.text);
     }
@@ -160,7 +158,7 @@ class NestPrinter : KernelPrinter {
       for (const KernelSource& each : finish) text_.write(fmt::format("{}({}0, {});", each.name, arguments(each), index(each.tasks)));
     }
     function.reset();
-    source_.text = text_.finish().text;
+    source_.text = text_.str();
     return std::move(source_);
   }
 
@@ -186,7 +184,7 @@ class NestPrinter : KernelPrinter {
       for (const std::string& line : body) text_.write(line);
     }
     function.reset();
-    source_.text = text_.finish().text;
+    source_.text = text_.str();
     return std::move(source_);
   }
   std::string block_place() { return fmt::format("block + (row - first_row) * row_stride + ({} - first)", vector_name()); }

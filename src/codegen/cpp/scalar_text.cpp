@@ -165,11 +165,6 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
 
 }  // namespace
 
-ExtraPreludes preludes_of(ScalarOp op, DType dtype, bool lanes) {
-  return {.random = op == ScalarOp::PhiloxLow || op == ScalarOp::PhiloxHigh,
-          .special = lanes && dtype == DType::F32 && is_special_vector_form(op)};
-}
-
 bool is_special_function(ScalarOp op) {
   if (!infix_sign(op).empty() || has_vector_form(op)) return false;
   switch (op) {

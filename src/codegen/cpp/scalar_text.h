@@ -31,15 +31,5 @@ std::string combine_text(ReduceOp op, DType dtype, const OperandText& accumulato
 std::string identity_text(ReduceOp op, DType dtype);
 // Operators computed by a call into the runtime, in double precision.
 bool is_special_function(ScalarOp op);
-// What the text of operators needs beside kPrelude (prelude.h).
-struct ExtraPreludes {
-  bool random = false;   // kRandomPrelude
-  bool special = false;  // kSpecialPrelude
-  void add(const ExtraPreludes& more) {
-    random = random || more.random;
-    special = special || more.special;
-  }
-};
-ExtraPreludes preludes_of(ScalarOp op, DType dtype, bool lanes);  // of scalar_text, of operands of which any or none is a vector
 
 }  // namespace toroid::codegen

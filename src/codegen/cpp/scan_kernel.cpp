@@ -60,7 +60,6 @@ class ScanPrinter : KernelPrinter {
     }
     source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
-    source_.preludes = body.preludes();
 
     print_header(kernel.provenance);
     std::optional<TextBuffer::Scope> function(text_.block(signature()));
@@ -87,7 +86,7 @@ class ScanPrinter : KernelPrinter {
       for (const std::string& line : lines) text_.write(line);
     }
     function.reset();
-    source_.text = text_.finish().text;
+    source_.text = text_.str();
     return std::move(source_);
   }
 };

@@ -50,7 +50,6 @@ class ScatterPrinter : KernelPrinter {
     body.line(body.innermost(), fmt::format("store1({}, {});", at, result));
     source_.reports_errors = body.uses_error() || assertions_;
     source_.uses_runtime = body.uses_runtime();
-    source_.preludes = body.preludes();
     source_.tasks = schedule::grid_of(program_, kernel).tasks;
     const bool by_axis = kernel.split && is_axis(kernel, kernel.split->index);
     if (kernel.split && !by_axis) {
@@ -83,7 +82,7 @@ class ScatterPrinter : KernelPrinter {
     drop_repeated_origins(lines);
     for (const std::string& line : lines) text_.write(line);
     function.reset();
-    source_.text = text_.finish().text;
+    source_.text = text_.str();
     return std::move(source_);
   }
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cpp/prelude.h"
+#include "codegen/cpp/prelude/prelude.h"
 #include "codegen/cuda/prelude.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/function_printer.h"
@@ -25,22 +25,13 @@ bool has_random_state(const std::vector<schedule::ScheduledGraph>& graphs) {
   });
 }
 
-std::string prelude_of(const ExtraPreludes& extra, bool assertions) {
-  std::string prelude(kPrelude);
-  if (extra.random) prelude += kRandomPrelude;
-  if (extra.special) prelude += kSpecialPrelude;
-  prelude += kAbi;
-  if (assertions) prelude += kAccessPrelude;
-  return prelude;
-}
-
-// Few units, each with the whole prelude, of about equal cost. `load_of_first`: of what the first one has besides.
-std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, const std::string& prelude, size_t load_of_first,
-                                int max_units, size_t worth_another_unit = kWorthAnotherUnit) {
+// Few units of about equal cost. `load_of_first`: of what the first one has besides.
+std::vector<std::string> divide(const std::vector<GeneratedKernel>& kernels, size_t load_of_first, int max_units,
+                                size_t worth_another_unit = kWorthAnotherUnit) {
   size_t total = 0;
   for (const GeneratedKernel& kernel : kernels) total += kernel.text.size();
   const size_t count = total < worth_another_unit ? 1 : std::min<size_t>(static_cast<size_t>(std::max(1, max_units)), kernels.size());
-  std::vector<std::string> units(std::max<size_t>(1, count), prelude);
+  std::vector<std::string> units(std::max<size_t>(1, count));
   std::vector<size_t> load(units.size());
   std::vector<const GeneratedKernel*> order;
   for (const GeneratedKernel& kernel : kernels) order.push_back(&kernel);
@@ -83,7 +74,9 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   }
   result.prelude = cuda::prelude_of(all, emulated);
   if (emulated) {
-    std::string unit = std::string(cuda::kEmulation) + result.prelude + abi + std::string(kOwnMemory) + std::string(kEmulatedLaunch);
+    result.unit_prelude = std::make_shared<PreludeParts>(std::string(cuda::kEmulation) + result.prelude + abi + std::string(kOwnMemory) +
+                                                         std::string(kEmulatedLaunch));
+    std::string unit;
     for (const GeneratedKernel& kernel : result.kernels) unit += kernel.text + "\n";
     for (const auto& [kernel, text] : shared.thunks) unit += text;
     result.units = {unit + wrapper};
@@ -92,15 +85,29 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   for (const auto& [preludes, kernels] : by_preludes) {
     // A kernel of tensor cores is a few lines and compiles for as long as ten others, most of it in templates: it is alone.
     const bool is_long = preludes.products || preludes.convolutions || preludes.attention || preludes.grouped_products;
-    const std::vector<std::string> units =
-        divide(kernels, cuda::prelude_of(preludes, false), 0, options.max_units, is_long ? 0 : kWorthAnotherUnit);
-    result.gpu_units.insert(result.gpu_units.end(), units.begin(), units.end());
+    const std::string prelude = cuda::prelude_of(preludes, false);
+    for (const std::string& unit : divide(kernels, 0, options.max_units, is_long ? 0 : kWorthAnotherUnit)) {
+      result.gpu_units.push_back(prelude + unit);
+    }
   }
-  const std::string bad_index = "extern \"C\" { __attribute__((weak, visibility(\"default\"))) int64_t toroid_bad_index[2]; }\n";
-  result.units = {std::string(cuda::kHostPrelude) + abi + std::string(kGpuMemory) + bad_index + wrapper};
+  static const auto host_prelude =
+      std::make_shared<PreludeParts>(std::string(cuda::kHostPrelude) + abi + std::string(kGpuMemory) +
+                                     "extern \"C\" { __attribute__((weak, visibility(\"default\"))) int64_t toroid_bad_index[2]; }\n");
+  result.unit_prelude = host_prelude;
+  result.units = {wrapper};
 }
 
 }  // namespace
+
+std::shared_ptr<const PreludeParts> prelude_for(bool assertions) {
+  const auto text = [](std::string_view last) { return fmt::format("{}{}{}{}{}", kPrelude, kRandomPrelude, kSpecialPrelude, kAbi, last); };
+  static const auto plain = std::make_shared<PreludeParts>(text("")), checked = std::make_shared<PreludeParts>(text(kAccessPrelude));
+  return assertions ? checked : plain;
+}
+
+void add_prelude(std::span<std::string> units, const PreludeParts& prelude) {
+  for (std::string& unit : units) unit.insert(0, prelude.used_by(unit));
+}
 
 GeneratedProgram generate(program::Module made, const std::vector<schedule::ScheduledGraph>& graphs, const Program& program,
                           const GenerateOptions& options) {
@@ -130,17 +137,16 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   for (const std::string& declaration : on_cpu ? shared.kernels.declarations() : std::vector<std::string>()) wrapper += declaration + "\n";
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
-  ExtraPreludes preludes = shared.kernels.preludes();
   result.draws = has_random_state(graphs);
-  preludes.random = preludes.random || result.draws;
   if (shared.uses_control_flow) {
     if (on_cpu) wrapper += kOwnMemory;
-    wrapper += std::string(preludes.random ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
+    wrapper += std::string(result.draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;
   }
   wrapper += "\n" + functions + "\n" + sizes;
   if (on_cpu) {
-    result.prelude = prelude_of(preludes, module.assertions);
-    result.units = divide(result.kernels, result.prelude, wrapper.size() / 4, options.max_units);  // straight-line code compiles faster
+    result.unit_prelude = prelude_for(module.assertions);
+    result.prelude = result.unit_prelude->whole();
+    result.units = divide(result.kernels, wrapper.size() / 4, options.max_units);  // straight-line code compiles faster
     result.units[0] += wrapper;
   } else {
     add_gpu_units(result, shared, wrapper, options);

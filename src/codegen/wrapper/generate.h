@@ -1,9 +1,12 @@
 // From a program's module to C++ files: the kernels, in a few translation units, and the wrapper that calls them in order.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "codegen/cpp/prelude/prelude_parts.h"
 #include "graph/graph.h"
 #include "program/module.h"
 #include "schedule/scheduled_graph.h"
@@ -16,10 +19,11 @@ struct GeneratedKernel {
 };
 
 struct GeneratedProgram {
-  std::vector<std::string> units;                      // complete C++ files; together they are the program's library
+  std::vector<std::string> units;                      // C++ files without their prelude; together they are the program's library
+  std::shared_ptr<const PreludeParts> unit_prelude;    // in front of each, what it uses of this
   std::vector<std::string> gpu_units = {};             // complete CUDA files, whose binaries belong to it
   std::vector<GeneratedKernel> kernels;                // each distinct kernel once
-  std::string prelude;                                 // what a kernel needs in front of it to be compiled alone
+  std::string prelude;                                 // what any kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included
   program::Module module;                              // what the files do
   bool draws = false;                                  // kernels read the random state
@@ -37,5 +41,10 @@ struct GenerateOptions {
 // `graphs`: the main graph, then each subgraph of the program; the module is made of them. Their buffers get names that are unique in C++.
 GeneratedProgram generate(program::Module module, const std::vector<schedule::ScheduledGraph>& graphs, const Program& program,
                           const GenerateOptions& options = {});
+
+// Of kernels for a processor: kPrelude and all that may stand behind it.
+std::shared_ptr<const PreludeParts> prelude_for(bool assertions);
+// Puts in front of each unit, which has all its other text, what it uses of its prelude.
+void add_prelude(std::span<std::string> units, const PreludeParts& prelude);
 
 }  // namespace toroid::codegen

@@ -19,7 +19,6 @@ const std::string& KernelSet::add(const KernelSource& source, const loop::LoopPr
     declarations_.back().resize(declarations_.back().find(" {\n"));
     declarations_.back() += ";";
     kernels_.push_back({source.name, source.text});
-    preludes_.add(source.preludes);
   }
   return slot->second;
 }

@@ -19,12 +19,10 @@ class KernelSet {
 
   const std::vector<GeneratedKernel>& kernels() const { return kernels_; }
   const std::vector<std::string>& declarations() const { return declarations_; }
-  const ExtraPreludes& preludes() const { return preludes_; }  // that any of them needs
 
  private:
   std::vector<GeneratedKernel> kernels_;
   std::vector<std::string> declarations_;
-  ExtraPreludes preludes_;
   std::unordered_map<std::string, std::string> distinct_;  // canonical text -> name
   std::unordered_map<std::string, int> names_;
 };

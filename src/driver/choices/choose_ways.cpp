@@ -201,10 +201,12 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
   codegen::GeneratedProgram& made = variants[0].code;
   LibrarySources sources{.units = std::move(made.units), .gpu_units = std::move(made.gpu_units)};
   sources.units.back() += tables_text(variants, ConstantTable(variants));
-  if (options.target != codegen::Target::Cuda) return sources;
-  if (sources.gpu_units.empty()) sources.gpu_units.push_back("");  // a call of the library
-  sources.binaries = binaries_of(sources.gpu_units.size(), architectures_of(options));
-  sources.units.back() += codegen::gpu_tables(sources.binaries, made.draws);
+  if (options.target == codegen::Target::Cuda) {
+    if (sources.gpu_units.empty()) sources.gpu_units.push_back("");  // a call of the library
+    sources.binaries = binaries_of(sources.gpu_units.size(), architectures_of(options));
+    sources.units.back() += codegen::gpu_tables(sources.binaries, made.draws);
+  }
+  codegen::add_prelude(sources.units, *made.unit_prelude);
   return sources;
 }
 

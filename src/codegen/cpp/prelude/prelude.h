@@ -1,4 +1,5 @@
-// The text every generated C++ file starts with: lane types, loads and stores, and the scalar operators on them.
+// The text that generated C++ files start with, as far as they use it (prelude_parts.h): lane types, loads and stores, and the scalar
+// operators on them.
 //
 // It includes no header, so a kernel compiles in a few hundredths of a second. Vectors are the compiler's vector extensions;
 // transcendental functions are glibc's libmvec. A kernel's body is printed once and instantiated twice: with Full<W> for the main loop
@@ -10,11 +11,11 @@
 namespace toroid::codegen {
 
 extern const std::string_view kPrelude;
-// Behind it in files whose kernels draw random numbers (ExtraPreludes, scalar_text.h).
+// Random numbers.
 extern const std::string_view kRandomPrelude;
-// Behind it, and behind the interface of programs (wrapper/abi_text.h), in assertion builds.
-extern const std::string_view kAccessPrelude;
-// Behind it in files whose kernels compute special functions of lanes (ExtraPreludes).
+// Special functions of lanes.
 extern const std::string_view kSpecialPrelude;
+// Behind these, and behind the interface of programs (wrapper/abi_text.h), in assertion builds.
+extern const std::string_view kAccessPrelude;
 
 }  // namespace toroid::codegen

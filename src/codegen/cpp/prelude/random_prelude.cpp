@@ -1,4 +1,4 @@
-#include "codegen/cpp/prelude.h"
+#include "codegen/cpp/prelude/prelude.h"
 
 namespace toroid::codegen {
 
