@@ -102,7 +102,6 @@ class LoopTextReader : protected OperationReader {
   void declare_buffer();
   void declare_axes();
   void declare_value();
-  void declare_expression(size_t place);
   ExprId expression(ProvenanceId origin, int depth);
   ExprId literal(size_t place, ProvenanceId origin);
   ExprId operation(size_t place, const std::string& name, ProvenanceId origin, int depth);

@@ -140,8 +140,8 @@ ThreadText ThreadPrinter::take_thread(bool waits) {
 void ThreadPrinter::finish(const std::vector<ProvenanceId>& provenance, const std::string& attributes) {
   source_.reports_errors = body_.reports_errors;
   print_header(provenance);
-  source_.text = fmt::format("{}KERNEL {} {}({}) {{\n{}}}\n", text_.finish().text, attributes, source_.name,
-                             parameters(overlap_.starts_early), body());
+  source_.text =
+      fmt::format("{}KERNEL {} {}({}) {{\n{}}}\n", text_.str(), attributes, source_.name, parameters(overlap_.starts_early), body());
 }
 
 }  // namespace toroid::codegen::cuda

@@ -123,7 +123,7 @@ std::string checked_evaluation(const std::string& name, std::span<const sym::Exp
     text.write("*value = narrowed(result, fault);");
     text.write("return failed;");
   }
-  return text.finish().text;
+  return text.str();
 }
 
 }  // namespace toroid::codegen

@@ -97,7 +97,7 @@ std::string FunctionPrinter::print_function(const std::string& head, std::string
     text.splice(body_);
     text.write("return 0;");
   }
-  return text.finish().text;
+  return text.str();
 }
 
 std::string FunctionPrinter::print_main() {
@@ -142,7 +142,7 @@ std::string FunctionPrinter::print_sizes() {
       }
     }
   }
-  return text.finish().text;
+  return text.str();
 }
 
 // ---- steps ------------------------------------------------------------------------------------------------------------------------

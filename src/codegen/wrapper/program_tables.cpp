@@ -279,7 +279,7 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
                          TOROID_ABI_VERSION, variants.size(), constants.size(), constants.empty() ? "nullptr" : "tables::constants",
                          literal(training)));
   std::string arithmetic = evaluates ? fmt::format("namespace tables {{{}}}\n", kCheckedArithmetic) : "";
-  return std::string(kContractAbi) + arithmetic + text.finish().text;
+  return std::string(kContractAbi) + arithmetic + text.str();
 }
 
 std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {

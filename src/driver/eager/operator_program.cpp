@@ -119,10 +119,6 @@ OperatorForm general_form(const std::vector<std::vector<int64_t>>& before, std::
   return form;
 }
 
-bool has_symbols(const OperatorForm& form) {
-  return std::any_of(form.begin(), form.end(), [](const Slot& slot) { return slot.symbol >= 0; });
-}
-
 bool fits(const OperatorForm& form, std::span<const int64_t> slots) {
   if (form.size() != slots.size()) return false;
   std::map<int32_t, int64_t> values;

@@ -34,7 +34,6 @@ OperatorForm exact_form(std::span<const int64_t> slots);
 // What serves `now` and is like `before` where it can be: slots that differ in some of them become symbols, the same one for those that
 // are equal in each. Slots that are 0, 1 or negative now stay numbers.
 OperatorForm general_form(const std::vector<std::vector<int64_t>>& before, std::span<const int64_t> now);
-bool has_symbols(const OperatorForm& form);
 bool fits(const OperatorForm& form, std::span<const int64_t> slots);
 
 // "s0 20 20", and back. Nothing for any other text.

@@ -36,9 +36,6 @@ constexpr double kOneDnnCost = 1.3;
 // "input 1 is i64[3], not f32 of rank 2 or more", …: nullopt when there are between `least` and `most` inputs, all of this dtype and of at
 // least `rank`, and one such output, dense.
 std::optional<std::string> unlike_dense(DType dtype, const Problem& problem, size_t least, size_t most, size_t rank);
-inline std::optional<std::string> unlike_f32(const Problem& problem, size_t least, size_t most, size_t rank) {
-  return unlike_dense(DType::F32, problem, least, most, rank);
-}
 
 // What is wrong with the operands of a matrix product; nullopt when nothing is.
 std::optional<std::string> malformed_product(DType dtype, const Problem& problem);
