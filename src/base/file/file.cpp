@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/file/write_parts.h"
 #include "base/file/write_signals.h"
 #include "base/format.h"
 
@@ -176,19 +177,24 @@ std::string read_file(const fs::path& path, uint64_t limit_bytes) {
   return text;
 }
 
-void write_file_atomically(const fs::path& given_path, std::span<const std::byte> bytes, unsigned permissions) {
+void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, unsigned permissions) {
+  write_parts_atomically(path, std::span(&bytes, 1), permissions);
+}
+
+void write_parts_atomically(const fs::path& given_path, std::span<const std::span<const std::byte>> parts, unsigned permissions) {
   const fs::path path = target_of(given_path);
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
-    write_all(open_in_place(path).get(), bytes, path);
+    const Fd fd = open_in_place(path);
+    for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
     return;
   }
   const fs::path temporary = temporary_beside(path);
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
   if (!fd) throw file_error("write", path, errno);
   Unlinker unlinker{temporary};
-  write_all(fd.get(), bytes, path);
+  for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
   if (::fsync(fd.get()) != 0) throw file_error("write", path, errno);
   fd.close();
   if (::rename(temporary.c_str(), path.c_str()) != 0) throw file_error("write", path, errno);

@@ -1,11 +1,13 @@
 #include "runtime/program/package.h"
 
 #include <atomic>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file/checksum.h"
 #include "base/file/file.h"
 #include "base/file/framing.h"
+#include "base/file/write_parts.h"
 #include "base/format.h"
 #include "base/machine/machine.h"
 
@@ -36,6 +38,25 @@ void append_checksum(std::string& bytes, const Checksum& sum) {
 std::optional<Checksum> take_checksum(std::string_view& bytes) {
   const std::optional<uint64_t> low = take_number(bytes), high = take_number(bytes);
   return low && high ? std::optional(Checksum{*low, *high}) : std::nullopt;
+}
+
+// Of each chunk of what the parts are together, a chunk at a time in memory: weights may be larger than that.
+void append_checksums(std::string& bytes, std::span<const std::span<const std::byte>> parts) {
+  std::vector<std::byte> gathered;
+  gathered.reserve(kChunk);
+  const auto finish = [&] {
+    if (!gathered.empty()) append_checksum(bytes, checksum(gathered));
+    gathered.clear();
+  };
+  for (std::span<const std::byte> part : parts) {
+    while (!part.empty()) {
+      const size_t taken = std::min(part.size(), kChunk - gathered.size());
+      gathered.insert(gathered.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(taken));
+      part = part.subspan(taken);
+      if (gathered.size() == kChunk) finish();
+    }
+  }
+  finish();
 }
 
 Error refused(std::string message) {
@@ -85,10 +106,9 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
                                         begin + chunk(package.weights, first_bad).size()));
 }
 
-}  // namespace
-
-Package open_package(const std::filesystem::path& path, RuntimePool& pool) {
-  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .file = std::make_shared<const MappedFile>(path)};
+// Throws for missing instructions before it reads the whole file.
+Package check_package(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run) {
+  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .file = std::make_shared<const MappedFile>(path)};
   const std::string_view file = package.file->text();
   std::string_view rest = description_of(path, file);
   const size_t described = static_cast<size_t>(rest.data() - file.data());
@@ -98,8 +118,9 @@ Package open_package(const std::filesystem::path& path, RuntimePool& pool) {
   if (!isa || !library || *offset > described || *size != described - *offset || rest.size() != chunks_of(*size) * kChecksumBytes) {
     throw damaged(path, "its description does not fit it");
   }
-  package.isa = parse_isa(*isa);
-  refuse_missing_instructions(package.isa, path.string());
+  package.isa = parse_isa(isa->substr(isa->rfind(',') + 1));
+  if (is_to_run) refuse_missing_instructions(package.isa, path.string());
+  for (const char letter : *isa) package.levels += letter == ',' ? ", " : std::string(1, letter);
   package.weights = std::as_bytes(std::span(file)).subspan(*offset, *size);
   package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
   if (checksum(bytes_of(package.library)) != *library) {
@@ -109,6 +130,11 @@ Package open_package(const std::filesystem::path& path, RuntimePool& pool) {
   check_weights(package, rest, *offset, pool);
   return package;
 }
+
+}  // namespace
+
+Package open_package(const std::filesystem::path& path, RuntimePool& pool) { return check_package(path, pool, true); }
+Package verify_package(const std::filesystem::path& path, RuntimePool& pool) { return check_package(path, pool, false); }
 
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);
@@ -121,29 +147,35 @@ std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_vi
 }
 
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
-                   const Isa& isa) {
-  std::string bytes(library);
-  bytes.resize(aligned(bytes.size()));
-  const size_t offset = bytes.size();
-  for (const auto& constant : constants) {
-    bytes.append(reinterpret_cast<const char*>(constant.data()), constant.size());
-    bytes.resize(aligned(bytes.size()));
-  }
+                   std::span<const Isa> levels) {
+  const std::vector<std::byte> zeros(kAlignment);
+  std::vector<std::span<const std::byte>> parts;  // library and weights, with the zeros between
+  const auto add = [&](std::span<const std::byte> part) {
+    parts.push_back(part);
+    const size_t over = part.size() % kAlignment;
+    if (over != 0) parts.push_back(std::span(zeros).first(kAlignment - over));
+  };
+  std::string padded(library);
+  padded.resize(aligned(padded.size()));
+  parts.push_back(bytes_of(padded));
+  for (const auto& constant : constants) add(constant);
+  uint64_t size_of_weights = 0;
+  for (size_t i = 1; i < parts.size(); ++i) size_of_weights += parts[i].size();
+
+  std::string description, isas;
+  for (const Isa& isa : levels) isas += (isas.empty() ? "" : ",") + isa.name();
+  append_sized(description, isas);
+  append_number(description, padded.size());
+  append_number(description, size_of_weights);
+  append_checksum(description, checksum(bytes_of(padded)));
+  append_checksums(description, std::span(parts).subspan(1));
   refuse_changed_files(constants);
-  const size_t described = bytes.size();
-  std::string description;
-  append_sized(description, isa.name());
-  append_number(description, offset);
-  append_number(description, described - offset);
-  append_checksum(description, checksum(bytes_of(std::string_view(bytes).substr(0, offset))));
-  const std::span<const std::byte> weights = bytes_of(std::string_view(bytes).substr(offset));
-  for (size_t i = 0; i < chunks_of(weights.size()); ++i) append_checksum(description, checksum(chunk(weights, i)));
   const uint64_t size = description.size();
   append_number(description, size);
   append_checksum(description, checksum(bytes_of(description)));
-  bytes += description;
-  bytes += kMagic;
-  write_file_atomically(path, std::string_view(bytes), 0777);
+  description += kMagic;
+  parts.push_back(bytes_of(description));
+  write_parts_atomically(path, parts, 0777);
 }
 
 }  // namespace toroid

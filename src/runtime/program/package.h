@@ -3,7 +3,8 @@
 //
 //   library | zeros | weights, each at a multiple of 64, zeros between | description | footer
 //
-//   description: the instruction set as a sized text (base/machine/isa.h) | offset of the weights | their size, zeros included |
+//   description: the instruction sets of its levels as a sized text, the most demanding first, "avx512,avx2" (base/machine/isa.h) |
+//                offset of the weights | their size, zeros included |
 //                checksum of the library and the zeros behind it | checksum of each 1 MiB of the weights
 //   footer:      size of the description | checksum of all that is before this one in description and footer | "TOROIDW2"
 //
@@ -29,7 +30,8 @@ struct Package {
   std::filesystem::path path;
   std::string library;                 // empty where the library is a file of its own
   std::span<const std::byte> weights;  // in `file`
-  Isa isa;
+  Isa isa;                             // the least that it needs
+  std::string levels;                  // all, as "avx512, avx2"
   std::shared_ptr<const MappedFile> file;
 
   // The bytes of a weight that follows those that were taken, `offset` bytes so far. Throws Error{InvalidInput} where the file has no such.
@@ -39,9 +41,15 @@ struct Package {
 // Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
 // machine lacks.
 Package open_package(const std::filesystem::path& path, RuntimePool& pool);
+// The same for any machine.
+Package verify_package(const std::filesystem::path& path, RuntimePool& pool);
 
 // Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
-                   const Isa& isa);
+                   std::span<const Isa> levels);
+inline void write_package(const std::filesystem::path& path, std::string_view library,
+                          std::span<const std::span<const std::byte>> constants, const Isa& isa) {
+  write_package(path, library, constants, std::span(&isa, 1));
+}
 
 }  // namespace toroid
