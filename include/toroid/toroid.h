@@ -164,19 +164,19 @@ typedef struct ToroidModelOptions {
 
 typedef struct ToroidModelInfo {
   size_t size;
-  const char* name;        /* the package's file name */
-  const char* isa;         /* the instruction set that it was compiled for */
-  const char* training;    /* the operators that are in training mode, or "" */
-  int32_t device_type;     /* kDLCPU, or kDLCUDA */
-  int32_t abi_version;     /* of the program's own interface with its run side */
-  int32_t num_inputs;      /* model_input describes each, … */
-  int32_t num_outputs;     /* model_output; new values of mutable buffers are none of them */
-  int32_t num_symbols;     /* model_symbol */
-  int32_t num_guards;      /* model_guard */
-  int32_t num_weights;     /* model_weight */
-  int32_t num_variants;    /* model_variant */
-  int64_t weight_bytes;    /* of all weights */
-  int32_t threads;         /* of a call */
+  const char* name;     /* the package's file name */
+  const char* isa;      /* the instruction set that it was compiled for */
+  const char* training; /* the operators that are in training mode, or "" */
+  int32_t device_type;  /* kDLCPU, or kDLCUDA */
+  int32_t abi_version;  /* of the program's own interface with its run side */
+  int32_t num_inputs;   /* model_input describes each, … */
+  int32_t num_outputs;  /* model_output; new values of mutable buffers are none of them */
+  int32_t num_symbols;  /* model_symbol */
+  int32_t num_guards;   /* model_guard */
+  int32_t num_weights;  /* model_weight */
+  int32_t num_variants; /* model_variant */
+  int64_t weight_bytes; /* of all weights */
+  int32_t threads;      /* of a call */
 } ToroidModelInfo;
 
 /* What an output is: ToroidTensorInfo::kind. Inputs have kind 0. */

@@ -10,30 +10,30 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);            \
-      ++failures;                                                               \
-    }                                                                           \
+#define CHECK(condition)                                             \
+  do {                                                               \
+    if (!(condition)) {                                              \
+      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                    \
+    }                                                                \
   } while (0)
 
-#define CHECK_STATUS(expected, call)                                                                      \
-  do {                                                                                                    \
-    const ToroidStatus status_ = (call);                                                                  \
-    if (status_ != (expected)) {                                                                          \
+#define CHECK_STATUS(expected, call)                                                                            \
+  do {                                                                                                          \
+    const ToroidStatus status_ = (call);                                                                        \
+    if (status_ != (expected)) {                                                                                \
       printf("%s:%d: status %d instead of %d: %s\n", __FILE__, __LINE__, (int)status_, (int)(expected), #call); \
-      ++failures;                                                                                         \
-    }                                                                                                     \
+      ++failures;                                                                                               \
+    }                                                                                                           \
   } while (0)
 
-#define CHECK_TEXT(expected, text)                                                                        \
-  do {                                                                                                    \
-    const char* const text_ = (text);                                                                     \
-    if (text_ == NULL || strcmp(expected, text_) != 0) {                                                  \
+#define CHECK_TEXT(expected, text)                                                                                    \
+  do {                                                                                                                \
+    const char* const text_ = (text);                                                                                 \
+    if (text_ == NULL || strcmp(expected, text_) != 0) {                                                              \
       printf("%s:%d: \"%s\"\n  instead of \"%s\"\n", __FILE__, __LINE__, text_ == NULL ? "(null)" : text_, expected); \
-      ++failures;                                                                                         \
-    }                                                                                                     \
+      ++failures;                                                                                                     \
+    }                                                                                                                 \
   } while (0)
 
 static const DLDataType kF32 = {kDLFloat, 32, 1}, kI32 = {kDLInt, 32, 1}, kI64 = {kDLInt, 64, 1};

@@ -75,8 +75,9 @@ std::vector<Reference> references(const Program& program, std::string& refusal) 
       }
       for (size_t i = 0; i < ways.size(); ++i) {
         ways[i].call = list.size();
-        EagerResult result = with_typed_memory("running the reference",
-                                               [&] { return run_eagerly(program, run, ways[i], {&operators, &*starts}, kept[i]); });
+        EagerResult result = with_typed_memory("running the reference", [&] {
+          return run_eagerly(program, run, ways[i], {&operators, &*starts}, kept[i]);
+        });
         if (i == 0)
           reference.plain = std::move(result);
         else

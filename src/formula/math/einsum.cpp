@@ -199,7 +199,7 @@ std::vector<EinsumPair> einsum_in_pairs(const std::string& equation, const std::
   const size_t arrow = text.find("->");
   std::vector<std::string> terms = split(std::string_view(text).substr(0, arrow), ',');
   if (terms.size() < 2) bad_equation(equation, "one term is no product");
-  const std::string output = arrow != std::string::npos ? text.substr(arrow + 2)
+  const std::string output = arrow != std::string::npos              ? text.substr(arrow + 2)
                              : text.find("...") != std::string::npos ? "..." + letters_of_result(terms)
                                                                      : letters_of_result(terms);
   std::vector<EinsumPair> pairs;

@@ -67,8 +67,8 @@ struct CudaCallbacks::Entries {
   }
 };
 
-CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedConstants& packed, const ToroidProgram& program, const ToroidGpuProgram& kernels,
-                             const Stream& stream)
+CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedConstants& packed, const ToroidProgram& program,
+                             const ToroidGpuProgram& kernels, const Stream& stream)
     : RuntimeCallbacks(pool, packed),
       program_(program),
       draws_(kernels.draws != 0),

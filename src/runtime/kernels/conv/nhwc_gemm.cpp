@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/kernels/conv/conv.h"
 #include "base/machine/per_thread.h"
+#include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
