@@ -35,8 +35,9 @@ std::vector<HostTensor> run_with_assertions(const std::string& text, const std::
   std::vector<GeneratedVariant> variants;
   variants.push_back({{}, std::move(scheduled.program), std::move(code)});
   const ConstantTable constants(variants);
-  const std::string unit = variants[0].code.units.at(0) + tables_text(variants, constants);
-  return Executable(TestSession::get().toolchain().compile_shared(unit), {}, nullptr, "planted", 1).run(inputs);
+  std::vector<std::string> units = {variants[0].code.units.at(0) + tables_text(variants, constants)};
+  codegen::add_prelude(units, *variants[0].code.unit_prelude);
+  return Executable(TestSession::get().toolchain().compile_shared(units[0]), {}, nullptr, "planted", 1).run(inputs);
 }
 
 const AccessCase kAccesses[] = {

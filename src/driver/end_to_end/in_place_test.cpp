@@ -116,7 +116,8 @@ graph(q: bf16[4, 1, 32], k: bf16[2, 1, 32], v: bf16[2, 1, 32], cos: bf16[64, 32]
   q2: bf16[2, 2, 32] = aten::reshape(qn, [2, 2, 32])
   t: bf16[2, 32, 64] = aten::transpose.int(n, 1, 2)
   p: bf16[2, 2, 64] = aten::matmul(q2, t)
-  w: bf16[2, 2, 64] = aten::softmax.int(p, -1)
+  ps: bf16[2, 2, 64] = aten::mul.Scalar(p, 0.17677669529663687)
+  w: bf16[2, 2, 64] = aten::softmax.int(ps, -1)
   o: bf16[2, 2, 32] = aten::matmul(w, m)
   return o, n -> buffer "keys", m -> buffer "values"
 })";

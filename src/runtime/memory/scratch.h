@@ -1,6 +1,7 @@
 // Memory that a thread keeps from call to call: fresh pages would cost more than what is done in them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -21,18 +22,11 @@ class Scratch {
   // So many elements of this thread's, 64-byte aligned, valid until its next call. Throws std::bad_alloc.
   template <class Element = float>
   Element* get(int64_t count) {
-    const size_t bytes = static_cast<size_t>(count) * sizeof(Element);
-    std::optional<AlignedBytes>& memory = memory_.get();
-    if (!memory || bytes > memory->size()) {
-      memory.reset();
-      memory.emplace(bytes < kMuch ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage);
-    }
-    return reinterpret_cast<Element*>(memory->data());
+    return reinterpret_cast<Element*>(bytes(static_cast<size_t>(count) * sizeof(Element)));
   }
 
  private:
-  // From here on in whole large pages, which AlignedBytes asks for.
-  static constexpr size_t kMuch = size_t{512} << 10, kLargePage = size_t{2} << 20;
+  char* bytes(size_t count);
 
   PerThread<std::optional<AlignedBytes>> memory_;
 };

@@ -41,31 +41,38 @@ std::vector<Tensor> batch_norm(Decomposer& d, const Args& a) {
   return {norm.y};
 }
 
-// Result `index` where there is no statistic: no elements, or NaN for each channel, as a model of free sizes records it that is compiled for
-// a size of 0.
-Tensor no_statistic(Decomposer& d, size_t index, Tensor y) {
+// Result `index` where there is no statistic: without elements outside training. In training, which PyTorch refuses without elements, it is
+// NaN for each channel, as with a free size that is 0; but what the model records counts.
+Tensor no_statistic(Decomposer& d, size_t index, Tensor y, bool training) {
   Sizes sizes = {0};
-  if (index < d.recorded.size() && y.rank() > 1) {
-    const Sizes& recorded = d.recorded[index].sizes;
-    if (recorded.size() == 1 && sym::known_eq(recorded[0], y.size(1))) sizes = recorded;
+  if (y.rank() > 1) {
+    const Sizes of_channels = {y.size(1)};
+    if (training) sizes = of_channels;
+    if (index < d.recorded.size() && d.recorded[index].rank() == 1) {
+      const sym::Expr& recorded = d.recorded[index].sizes[0];
+      if (recorded.is_const(0)) sizes = {0};
+      if (sym::known_eq(recorded, of_channels[0])) sizes = of_channels;
+    }
   }
   return d.b.full(sizes, compute_dtype(y.dtype()), std::nan(""));
 }
 
 // (y, mean, 1/deviation): there are none of the last two outside training.
-std::vector<Tensor> with_statistics(Decomposer& d, const formula::BatchNorm& norm) {
-  Tensor mean = norm.mean.defined() ? norm.mean : no_statistic(d, 1, norm.y);
-  Tensor inverse = norm.inverse_deviation.defined() ? norm.inverse_deviation : no_statistic(d, 2, norm.y);
+std::vector<Tensor> with_statistics(Decomposer& d, const formula::BatchNorm& norm, bool training) {
+  Tensor mean = norm.mean.defined() ? norm.mean : no_statistic(d, 1, norm.y, training);
+  Tensor inverse = norm.inverse_deviation.defined() ? norm.inverse_deviation : no_statistic(d, 2, norm.y, training);
   return {norm.y, as_recorded(d, 1, mean), as_recorded(d, 2, inverse)};
 }
 
 std::vector<Tensor> native_batch_norm(Decomposer& d, const Args& a) {
   const formula::BatchNorm norm = normalize_batch(a, a.flag("training"));
   write_running(d, norm);
-  return with_statistics(d, norm);
+  return with_statistics(d, norm, a.flag("training"));
 }
 
-std::vector<Tensor> native_batch_norm_no_training(Decomposer& d, const Args& a) { return with_statistics(d, normalize_batch(a, false)); }
+std::vector<Tensor> native_batch_norm_no_training(Decomposer& d, const Args& a) {
+  return with_statistics(d, normalize_batch(a, false), false);
+}
 
 // What the running statistics become, as further results.
 void append_running(const Args& a, const formula::BatchNorm& norm, std::vector<Tensor>& results) {
@@ -75,21 +82,22 @@ void append_running(const Args& a, const formula::BatchNorm& norm, std::vector<T
 
 std::vector<Tensor> native_batch_norm_updating(Decomposer& d, const Args& a) {
   const formula::BatchNorm norm = normalize_batch(a, a.flag("training"));
-  std::vector<Tensor> results = with_statistics(d, norm);
+  std::vector<Tensor> results = with_statistics(d, norm, a.flag("training"));
   append_running(a, norm, results);
   return results;
 }
 
 std::vector<Tensor> batch_norm_with_update(Decomposer& d, const Args& a) {
   const formula::BatchNorm norm = normalize_batch(a, true);
-  std::vector<Tensor> results = with_statistics(d, norm);
+  std::vector<Tensor> results = with_statistics(d, norm, true);
   results.push_back(d.b.full({0}, DType::U8, sym::Expr(0)));  // the space cuDNN would reserve
   append_running(a, norm, results);
   return results;
 }
 
 std::vector<Tensor> batch_norm_no_update(Decomposer& d, const Args& a) {
-  std::vector<Tensor> results = with_statistics(d, normalize_batch(a, !a.has("running_mean")));
+  const bool training = !a.has("running_mean");
+  std::vector<Tensor> results = with_statistics(d, normalize_batch(a, training), training);
   results.push_back(d.b.full({0}, DType::U8, sym::Expr(0)));
   return results;
 }

@@ -5,18 +5,18 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kEight = 8;  // elements of 16 bytes
+constexpr int kPiece = 8;  // elements of 16 bytes
 constexpr int64_t kMost = (int64_t{1} << 31) - 1;
 
 bool fits_32_bits(sym::Expr size) { return sym::known_le(size, kMost); }
 
 // Is it contiguous along `dim`, in pieces that are whole, and do the other dims' steps keep that?
-bool is_in_pieces(const loop::Operand& operand, size_t dim) {
-  if (!operand.strides[dim].is_const(1) || !sym::known_divisible(operand.sizes[dim], kEight)) return false;
+bool is_operand_in_pieces(const loop::Operand& operand, size_t dim) {
+  if (!operand.strides[dim].is_const(1) || !sym::known_divisible(operand.sizes[dim], kPiece)) return false;
   for (size_t d = 0; d < operand.sizes.size(); ++d) {
-    if (d != dim && !operand.sizes[d].is_const(1) && !sym::known_divisible(operand.strides[d], kEight)) return false;
+    if (d != dim && !operand.sizes[d].is_const(1) && !sym::known_divisible(operand.strides[d], kPiece)) return false;
   }
-  return sym::known_divisible(operand.offset, kEight);
+  return sym::known_divisible(operand.offset, kPiece);
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ std::string_view grouped_choice(const loop::LoopProgram& program, const CallStep
   }
   const bool is_contiguous = ends.strides[0].is_const(1) || ends.sizes[0].is_const(1);
   const bool by_depth = y.sizes.size() == 2;
-  const bool has_pieces =
-      by_depth ? is_in_pieces(x, 0) && is_in_pieces(y, 1) : is_in_pieces(x, 1) && (is_in_pieces(y, 1) || is_in_pieces(y, 2));
+  const bool has_pieces = by_depth ? is_operand_in_pieces(x, 0) && is_operand_in_pieces(y, 1)
+                                   : is_operand_in_pieces(x, 1) && (is_operand_in_pieces(y, 1) || is_operand_in_pieces(y, 2));
   return is_contiguous && has_pieces ? kGroupedProduct : "";
 }
 

@@ -9,7 +9,7 @@
 namespace toroid::schedule {
 namespace {
 
-std::string choice_of(std::string_view x, std::string_view y, std::string_view made, TensorCores cores = TensorCores::Hopper) {
+std::string grouped_choice_of(std::string_view x, std::string_view y, std::string_view made, TensorCores cores = TensorCores::Hopper) {
   const Scheduled scheduled_graph =
       scheduled(fmt::format("graph(x: {}, y: {}, n: i32[4]) {{\n  z: {} = aten::_grouped_mm(x, y, n)\n  return z\n}}", x, y, made),
                 cuda_planner(cores));
@@ -20,14 +20,14 @@ std::string choice_of(std::string_view x, std::string_view y, std::string_view m
 }
 
 TEST(GroupedProducts, AreAKernelWhereRowsAreInPieces) {
-  EXPECT_EQ(choice_of("bf16[100, 64]", "bf16[4, 64, 72]", "bf16[100, 72]"), kGroupedProduct);
-  EXPECT_EQ(choice_of("f16[100, 64]", "f16[4, 64, 72]", "f16[100, 72]", TensorCores::Warps), kGroupedProduct);
-  EXPECT_EQ(choice_of("bf16[100, 64]", "bf16[4, 64, 72]", "bf16[100, 72]", TensorCores::None), "");
-  EXPECT_EQ(choice_of("bf16[100, 60]", "bf16[4, 60, 72]", "bf16[100, 72]"), "") << "rows begin at 8 bytes";
-  EXPECT_EQ(choice_of("bf16[100, 64]", "bf16[4, 64, 71]", "bf16[100, 71]"), "");
-  EXPECT_EQ(choice_of("f32[100, 64]", "f32[4, 64, 72]", "f32[100, 72]"), "");
-  EXPECT_EQ(choice_of("bf16[4, 100, 64]", "bf16[64, 72]", "bf16[100, 72]"), "") << "groups of columns";
-  EXPECT_EQ(choice_of("bf16[100, 64]", "bf16[64, 72]", "bf16[4, 100, 72]"), "") << "the left side's columns are not contiguous";
+  EXPECT_EQ(grouped_choice_of("bf16[100, 64]", "bf16[4, 64, 72]", "bf16[100, 72]"), kGroupedProduct);
+  EXPECT_EQ(grouped_choice_of("f16[100, 64]", "f16[4, 64, 72]", "f16[100, 72]", TensorCores::Warps), kGroupedProduct);
+  EXPECT_EQ(grouped_choice_of("bf16[100, 64]", "bf16[4, 64, 72]", "bf16[100, 72]", TensorCores::None), "");
+  EXPECT_EQ(grouped_choice_of("bf16[100, 60]", "bf16[4, 60, 72]", "bf16[100, 72]"), "") << "rows begin at 8 bytes";
+  EXPECT_EQ(grouped_choice_of("bf16[100, 64]", "bf16[4, 64, 71]", "bf16[100, 71]"), "");
+  EXPECT_EQ(grouped_choice_of("f32[100, 64]", "f32[4, 64, 72]", "f32[100, 72]"), "");
+  EXPECT_EQ(grouped_choice_of("bf16[4, 100, 64]", "bf16[64, 72]", "bf16[100, 72]"), "") << "groups of columns";
+  EXPECT_EQ(grouped_choice_of("bf16[100, 64]", "bf16[64, 72]", "bf16[4, 100, 72]"), "") << "the left side's columns are not contiguous";
 }
 
 TEST(GroupedProducts, HaveTilesForTheRowsOfAGroup) {
