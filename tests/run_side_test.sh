@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What programs need while they run is a library of its own, which links the C and C++ runtime alone and shows nothing but its interface, and
+# What programs need while they run is a library of its own, which links the C and C++ runtime alone, shows nothing but its interface, and
 # leaves no thread's memory to the C library. Stripped, as a release is, it is smaller than MOST bytes, if they are given.
 #
 # usage: run_side_test.sh LIBRARY [MOST]

@@ -22,7 +22,8 @@ struct EinsumPair {
   size_t left = 0, right = 0;  // left < right
   std::string equation;
 };
-// The same sum as products of two tensors, for whoever multiplies these himself: "ij,jk,kl->il" is "ij,jk->ik" of 0 and 1, then "ik,kl->il".
+// The same sum as products of two tensors, for whoever multiplies these himself: "ij,jk,kl->il" is "ij,jk->ik" of tensors 0 and 1, then
+// "ik,kl->il".
 // Throws Error{InvalidModel} for a wrong path, and for fewer than two terms.
 std::vector<EinsumPair> einsum_in_pairs(const std::string& equation, const std::optional<Dims>& path = {});
 
