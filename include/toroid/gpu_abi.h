@@ -20,7 +20,7 @@ extern "C" {
  * to `upper` from the last, in steps. */
 typedef struct ToroidTensorMap {
   const void* data; /* at a multiple of 16 bytes, and so are the strides but the first, which is 1 */
-  int32_t dtype;    /* 16-bit floats */
+  int32_t dtype;    /* 16-bit floats, or U8: bytes */
   int64_t sizes[4], strides[4];
   int32_t box[4];
   int32_t lower[2], upper[2], steps[2]; /* along columns and rows */

@@ -301,6 +301,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                       .convolutions_as_loops = options.target != codegen::Target::Cpu,
                       .integer_products_as_loops = options.target != codegen::Target::Cpu,
                       .products_of_narrow = options.target == codegen::Target::Cuda,
+                      .products_of_float8 = is_for_gpu && tensor_cores(options) == schedule::TensorCores::Hopper,
                       .narrow_weights = narrow_weights_of(options),
                       .convolutions_in_tiles = is_for_gpu && tensor_cores(options) != schedule::TensorCores::None,
                       .least_recomputed_bytes = is_for_gpu ? kRecomputedOnGpu : LowerOptions{}.least_recomputed_bytes,

@@ -11,6 +11,7 @@
 #include "lower/convolution_loops.h"
 #include "lower/cost.h"
 #include "lower/filter_gradient.h"
+#include "lower/float8_factors.h"
 #include "lower/index_map.h"
 #include "lower/int4_weights.h"
 #include "lower/layouts.h"
@@ -212,6 +213,7 @@ class Lowering {
     for (ValueId input : node.inputs) read_from_memory(input);
     const bool keeps_bytes = std::holds_alternative<Matmul>(node.op) && keeps_narrow_weights(node) &&
                              options_.narrow_weights == NarrowWeights::KeptForFewRows && weights_of_bytes(node);
+    if (may_take_float8(node)) return;
     for (ValueId input : node.inputs) {
       const Constancy constancy = constant_[static_cast<size_t>(input)];
       if ((keeps_int4 || keeps_bytes) && input == node.inputs[1]) continue;
@@ -795,6 +797,10 @@ class Lowering {
     const bool keeps_weights = keeps_narrow_weights(node);
     const bool keeps_int4 = options_.narrow_weights == NarrowWeights::Kept || is_reduced_float(dtype(left));
     if (keeps_weights && keeps_int4 && takes_int4(node) && lower_int4_matmul(node)) return;
+    const bool is_for_gpus = options_.narrow_weights != NarrowWeights::Kept;
+    if (const auto weights = is_for_gpus && keeps_weights ? weights_of_bytes(node) : std::nullopt)
+      return lower_matmul_of_bytes(node, *weights);
+    if (may_take_float8(node) && lower_float8_matmul(node)) return;
     if (const DType narrow = widened_from(node); narrow != DType::F32) {
       loop::Call call{node.op, {narrow_factor(left, narrow)}};
       call.operands.push_back(narrow_factor(right, narrow));
@@ -802,11 +808,7 @@ class Lowering {
       add_computation(std::move(call), {out}, {node.provenance});
       return define_buffer(node.outputs[0], out);
     }
-    if (options_.narrow_weights != NarrowWeights::Kept) {
-      if (const auto weights = keeps_weights ? weights_of_bytes(node) : std::nullopt) return lower_matmul_of_bytes(node, *weights);
-      return lower_call(node, false);
-    }
-    if (!takes_int8(node)) return lower_call(node, false);
+    if (is_for_gpus || !takes_int8(node)) return lower_call(node, false);
     const auto narrow_right = window_before_cast(right, DType::I8);
     const DType narrow = dtype(left) != DType::I32 ? DType::BF16 : is_cast_from(left, DType::U8) ? DType::U8 : DType::I8;
     const auto narrow_left = window_before_cast(left, narrow);
@@ -940,6 +942,34 @@ class Lowering {
     const ExprId value = exprs().compute(ScalarOp::Mul, {exprs().load(out, axes, DType::F32), scale});
     define(id, std::move(axes), value, {node.provenance});
     realise_if_worth_it(id);
+  }
+
+  // Are both sides' factors 8-bit floats, and rows many?
+  bool may_take_float8(const Node& node) const {
+    constexpr int64_t kFewRows = 16;
+    if (!options_.products_of_float8 || options_.realise_all || !std::holds_alternative<Matmul>(node.op) || !is_main_graph()) return false;
+    const std::vector<sym::Expr>& made = sizes(node.outputs[0]);
+    return made.size() == 2 && sym::evaluate_hint(made[0]) > kFewRows && bits_of_e4m3(graph_, node.inputs[0]) &&
+           bits_of_e4m3(graph_, node.inputs[1]);
+  }
+
+  // False where they do not lie as tensor cores take them: rows of the left side and columns of the right one in pieces of 16 bytes.
+  bool lower_float8_matmul(const Node& node) {
+    const loop::Operand left = operand(*bits_of_e4m3(graph_, node.inputs[0]), false);
+    const loop::Operand right = operand(*bits_of_e4m3(graph_, node.inputs[1]), false);
+    const auto lies_along = [](const loop::Operand& side, size_t dim) {
+      return side.strides[dim].is_const(1) && is_in_pieces(side.sizes[dim]) && is_in_pieces(side.strides[1 - dim]) &&
+             is_in_pieces(side.offset);
+    };
+    if (!lies_along(left, 1) || !lies_along(right, 0)) return false;
+    const ValueId id = node.outputs[0];
+    const BufferId out = new_buffer(graph_.value(id).name + "_sums", DType::F32, sizes(id));
+    add_computation(loop::Call{node.op, {left, right}}, {out}, {node.provenance});
+    const std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+    const ExprId factor = exprs().literal(kHalfOfE4M3 * kHalfOfE4M3, DType::F32);
+    define(id, axes, exprs().compute(ScalarOp::Mul, {exprs().load(out, axes, DType::F32), factor}), {node.provenance});
+    realise_if_worth_it(id);
+    return true;
   }
 
   // The dtype of 16 bits that both factors of a product in F32 were cast from: their products are exact in F32, whose sums a GPU's tensor

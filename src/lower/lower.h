@@ -38,6 +38,7 @@ struct LowerOptions {
   bool convolutions_as_loops = false;      // else they are calls of the library
   bool integer_products_as_loops = false;  // but those of int8 that tensor cores take: else all are calls of the library
   bool products_of_narrow = false;         // products in float32 of factors that were widened from 16 bits take those as they were
+  bool products_of_float8 = false;         // of many rows, whose factors are 8-bit floats, take their bits (float8_factors.h)
   NarrowWeights narrow_weights = NarrowWeights::Kept;
   bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
   // Values of so many bytes are computed again where they are used, if that reads as little (cost.h): beyond a processor's caches, which

@@ -7,19 +7,21 @@ namespace {
 
 using loop::ExprId;
 
-// As formula::float8_values is lowered.
-ExprId float8_value(loop::ExprTable& exprs, ExprId bits, DType dtype) {
+ExprId as_half(loop::ExprTable& exprs, ExprId bits) { return exprs.add(loop::BitcastTo{bits, DType::I16, DType::F16}, DType::F32); }
+
+// As formula::float8_values is lowered; `as_halves`: as formula::float8_halves, widened.
+ExprId float8_value(loop::ExprTable& exprs, ExprId bits, DType dtype, bool as_halves) {
   const auto number = [&](int64_t value) { return exprs.literal(Scalar(sym::Expr(value)), DType::I16); };
   const auto compute = [&](ScalarOp op, ExprId a, ExprId b) { return exprs.compute(op, {a, b}); };
-  const auto as_half = [&](ExprId x) { return exprs.add(loop::BitcastTo{x, DType::I16, DType::F16}, DType::F32); };
   const ExprId x = exprs.convert(bits, DType::I16);
-  if (dtype == DType::F8E5M2) return as_half(compute(ScalarOp::ShiftLeft, x, number(8)));
+  if (dtype == DType::F8E5M2) return as_half(exprs, compute(ScalarOp::ShiftLeft, x, number(8)));
   const ExprId magnitude = compute(ScalarOp::BitAnd, x, number(0x7f)), sign = compute(ScalarOp::BitAnd, x, number(0x80));
   const ExprId half =
       compute(ScalarOp::BitOr, compute(ScalarOp::ShiftLeft, magnitude, number(7)), compute(ScalarOp::ShiftLeft, sign, number(8)));
-  const ExprId value = compute(ScalarOp::Mul, as_half(half), exprs.literal(256.0, DType::F32));
-  const ExprId nan = exprs.literal(std::numeric_limits<double>::quiet_NaN(), DType::F32);
-  return exprs.compute(ScalarOp::Where, {compute(ScalarOp::Eq, magnitude, number(0x7f)), nan, value});
+  const ExprId is_nan = compute(ScalarOp::Eq, magnitude, number(0x7f));
+  if (as_halves) return as_half(exprs, exprs.compute(ScalarOp::Where, {is_nan, number(0x7e00), half}));
+  const ExprId value = compute(ScalarOp::Mul, as_half(exprs, half), exprs.literal(256.0, DType::F32));
+  return exprs.compute(ScalarOp::Where, {is_nan, exprs.literal(std::numeric_limits<double>::quiet_NaN(), DType::F32), value});
 }
 
 // The one load in the expression; none where there are several.
@@ -55,9 +57,10 @@ std::optional<NarrowElement> narrow_element(loop::ExprTable& exprs, ExprId eleme
   if (dtype == DType::I8 && exprs.convert(*load, DType::F32) == element) return NarrowElement{*load, DType::I8, {}};
   if (dtype != DType::U8) return std::nullopt;
   for (const DType float8 : {DType::F8E4M3FN, DType::F8E5M2}) {
-    if (float8_value(exprs, *load, float8) == element) return NarrowElement{*load, float8, {}};
+    if (float8_value(exprs, *load, float8, false) == element) return NarrowElement{*load, float8, {}};
   }
-  return std::nullopt;
+  if (float8_value(exprs, *load, DType::F8E4M3FN, true) != element) return std::nullopt;
+  return NarrowElement{*load, DType::F8E4M3FN, exprs.literal(1.0 / 256, DType::F32)};
 }
 
 }  // namespace toroid

@@ -48,10 +48,11 @@ class ProductPrinter : public ThreadPrinter {
     tensor_maps_ = {left, right};
     take(step, {}, {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches});
     print_sizes(sizes);
+    const bool is_float8 = shape_.factors == schedule::Factors::Floats8;
+    const std::string_view element = is_float8 ? "e4m3" : storage_type(program_.buffer(shape_.a.buffer).dtype);
     const std::string type =
-        fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}{}>", storage_type(program_.buffer(step.outputs[0]).dtype), tiles.rows,
-                    tiles.columns, tiles.stages, tiles.cluster, tiles.ping_pong, shape_.a.transposed, shape_.b.transposed,
-                    tiles.shares > 0 ? fmt::format(", {}", tiles.shares) : "");
+        fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}{}>", element, tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
+                    tiles.ping_pong, shape_.a.transposed, shape_.b.transposed, tiles.shares > 0 ? fmt::format(", {}", tiles.shares) : "");
     sums_to(fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes), step);
     const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
                                                tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");

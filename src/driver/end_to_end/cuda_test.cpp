@@ -474,6 +474,26 @@ TEST(EmulatedCuda, MultipliesByWeightsOf8BitFloats) {
     expect_as_evaluated(product_of_float8("bf16", float8, 5, 16, 64, true), {{}}, 2, codegen::Target::Cpu);
   }
 }
+// Both factors are 8-bit floats, with scales of rows and columns or one for all: a GPU's tensor cores multiply them as halves.
+TEST(EmulatedCuda, MultipliesScaled8BitFloats) {
+  for (const std::string_view float8 : {"f8e4m3fn", "f8e5m2"}) {
+    for (const int rows : {5, 70}) {
+      const std::string text = fmt::format(R"(
+graph(x: bf16[{0}, 64], w: bf16[136, 64], px: f32[{0}, 1], pw: f32[1, 136], ps: f32[1], b: bf16[136]) {{
+  a: {1}[{0}, 64] = aten::to.dtype(x, dtype.{1})
+  c: {1}[136, 64] = aten::to.dtype(w, dtype.{1})
+  t: {1}[64, 136] = aten::t(c)
+  y: bf16[{0}, 136] = aten::_scaled_mm(a, t, px, pw, b, none, dtype.bf16)
+  z: bf16[{0}, 136] = aten::_scaled_mm(a, t, ps, ps, none, none, dtype.bf16)
+  g: bf16[{0}, 136] = aten::gelu(z)
+  return y, g
+}})",
+                                           rows, float8);
+      expect_as_evaluated(text, {{}}, 2, codegen::Target::EmulatedCuda);
+      expect_as_evaluated(text);
+    }
+  }
+}
 TEST(EmulatedCuda, KeepsInfinitiesAndNaNOf8BitFloats) {
   const auto results = [](std::string_view float8, int byte) {
     std::string bytes = fmt::format("{}", byte);

@@ -25,6 +25,18 @@ Float8Layout layout_of(DType dtype) { return dtype == DType::F8E4M3FN ? Float8La
 
 }  // namespace
 
+double float8_half_scale(DType dtype) { return dtype == DType::F8E5M2 ? 1 : 256; }
+
+Tensor float8_halves(Tensor bits, DType dtype) {
+  Builder& b = bits.builder();
+  Tensor x = b.cast(bits, DType::I16);
+  if (dtype == DType::F8E5M2) return b.bitcast(shift_left(x, 8), DType::F16);
+  constexpr int kNan = 0x7e00;
+  Tensor magnitude = bit_and(x, 0x7f);
+  Tensor half = b.binary(ScalarOp::BitOr, shift_left(magnitude, 7), shift_left(bit_and(x, 0x80), 8));
+  return b.bitcast(where(eq(magnitude, 0x7f), kNan, half), DType::F16);
+}
+
 // A half with these exponent and mantissa bits has the value times a power of two, subnormal or not.
 Tensor float8_values(Tensor bits, DType dtype) {
   Builder& b = bits.builder();
@@ -56,17 +68,16 @@ Tensor float8_bits(Tensor values, DType dtype) {
   return b.cast(b.binary(ScalarOp::BitOr, field, sign), DType::U8);
 }
 
-Tensor scaled_factor(Tensor x, Tensor scale, size_t own) {
+Tensor scale_of_factor(Tensor x, Tensor scale, size_t own) {
   Builder& b = x.builder();
   scale = b.cast(scale, DType::F32);
-  x = b.cast(x, DType::F32);
-  if (scale.numel().is_const(1)) return x * b.reshape(scale, {});
+  if (scale.numel().is_const(1)) return b.reshape(scale, {});
   if (scale.rank() != 2 || !sym::known_eq(scale.sizes()[own], x.sizes()[own]) || !scale.sizes()[1 - own].is_const(1)) {
     throw Error(ErrorKind::Unsupported,
                 fmt::format("a scale of {} elements for a factor {}", sym::to_string(scale.numel()), to_string(x.type())))
         .help("scale the whole matrix, or each row of the first and each column of the second");
   }
-  return x * scale;
+  return scale;
 }
 
 }  // namespace toroid::formula

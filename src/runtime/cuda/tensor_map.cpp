@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRank = 4;
 // cuda.h's.
-constexpr int kFloat16 = 6, kBFloat16 = 9, kNotInterleaved = 0, kSwizzled128 = 3, kWholeLines = 3, kZeroOutside = 0;
+constexpr int kByte = 0, kFloat16 = 6, kBFloat16 = 9, kNotInterleaved = 0, kSwizzled128 = 3, kWholeLines = 3, kZeroOutside = 0;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ EncodedTensorMap encode(const ToroidTensorMap& map) {
     if (d > 0) strides[d - 1] = static_cast<uint64_t>(map.strides[d] * size_bytes(dtype));
   }
   EncodedTensorMap made;
-  const int type = dtype == DType::BF16 ? kBFloat16 : kFloat16;
+  const int type = dtype == DType::BF16 ? kBFloat16 : dtype == DType::U8 ? kByte : kFloat16;
   void* const data = const_cast<void*>(map.data);
   if (map.steps[0] > 0) {
     const unsigned steps[kRank] = {1, static_cast<unsigned>(map.steps[0]), static_cast<unsigned>(map.steps[1]), 1};

@@ -32,10 +32,19 @@ std::vector<Tensor> convert_float8(Decomposer& d, const Args& a) {
   return {converted(d, values_of_argument(d, a, name), to)};
 }
 
-// [M, K] by [K, N]. PyTorch's kernel for CPUs takes no notice of `scale_result`.
+// What tensor cores may multiply, in F32, and a number by which the product is to be multiplied.
+std::pair<Tensor, double> factor_of(Decomposer& d, const Args& a, std::string_view name) {
+  const DType dtype = recorded_dtype(d, a, name);
+  if (!formula::is_float8(dtype)) return {d.b.cast(a.tensor(name), DType::F32), 1};
+  return {d.b.cast(formula::float8_halves(a.tensor(name), dtype), DType::F32), formula::float8_half_scale(dtype)};
+}
+
+// [M, K] by [K, N]; scales follow the sums. PyTorch's kernel for CPUs takes no notice of `scale_result`.
 std::vector<Tensor> scaled_product(Decomposer& d, const Args& a) {
-  Tensor product = d.b.matmul(formula::scaled_factor(values_of_argument(d, a, "self"), a.tensor("scale_a"), 0),
-                              formula::scaled_factor(values_of_argument(d, a, "mat2"), a.tensor("scale_b"), 1));
+  const auto [left, of_left] = factor_of(d, a, "self");
+  const auto [right, of_right] = factor_of(d, a, "mat2");
+  Tensor product = d.b.matmul(left, right) * (of_left * of_right) * formula::scale_of_factor(left, a.tensor("scale_a"), 0) *
+                   formula::scale_of_factor(right, a.tensor("scale_b"), 1);
   if (a.has("bias")) product = product + d.b.cast(a.tensor("bias"), DType::F32);
   const DType to = d.recorded.empty() ? a.dtype("out_dtype").value_or(recorded_dtype(d, a, "self")) : d.recorded[0].dtype;
   return {converted(d, product, to)};

@@ -15,6 +15,7 @@ constexpr int kOfFloats = 96, kAllOfFloats = 224;  // registers of a thread in f
 constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 16;
 
 bool has_kernel(const ProductShape& shape) {
+  if (shape.factors == Factors::Floats8) return false;
   const bool is_known = shape.columns.is_const() && shape.depth.is_const() && shape.batches.is_const();
   const int of_piece = shape.factors == Factors::Int8 ? 16 : shape.factors == Factors::Floats16 ? 8 : 4;
   if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0) return false;

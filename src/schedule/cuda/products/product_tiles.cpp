@@ -100,6 +100,7 @@ std::optional<RightNumbers> numbers_of(DType left, DType right) {
 std::optional<Factors> factors_of(DType left, DType result, bool has_few_rows) {
   if (left == DType::I8 && result == DType::I32) return Factors::Int8;
   if (left == DType::F32 && result == DType::F32 && has_few_rows) return Factors::Floats32;
+  if (left == DType::U8 && result == DType::F32) return Factors::Floats8;
   return is_reduced_float(left) && (result == left || result == DType::F32) ? std::optional(Factors::Floats16) : std::nullopt;
 }
 
@@ -131,6 +132,10 @@ constexpr Candidate kOtherCandidates[] = {
     {{.rows = 128, .columns = 64, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
     {{.rows = 128, .columns = 128, .stages = 6, .cluster = 1, .ping_pong = false}, 1.30e9},
     {{.rows = 128, .columns = 256, .stages = 4, .cluster = 2, .ping_pong = false}, 1.50e9},
+};
+// Of 8-bit floats, whose sums are added to others every 128 of the depth: registers hold both.
+constexpr Candidate kFloat8Candidates[] = {
+    {{.rows = 128, .columns = 128, .stages = 6, .cluster = 1, .ping_pong = false}, 2.6e9},
 };
 constexpr int64_t kFewRows = 16;  // from here on tiles are mostly empty
 
@@ -197,7 +202,10 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   const bool has_few_rows = sym::evaluate_hint(rows) <= kMostFewRows;
   const std::optional<RightNumbers> numbers = numbers_of(of_left, of_right);
   const std::optional<Factors> factors = factors_of(of_left, dtype, has_few_rows);
-  if (!numbers || !factors || (dtype != of_left && !has_few_rows)) return {{}, "tensor cores multiply 16-bit floats and int8 only"};
+  const bool has_tiles = factors == Factors::Floats16 || factors == Factors::Floats8;
+  const bool is_for_few_rows = !has_tiles || numbers != RightNumbers::OfLeft;
+  if (!numbers || !factors || (is_for_few_rows && dtype != of_left && !has_few_rows))
+    return {{}, "tensor cores multiply 16-bit floats and int8 only"};
   const bool has_bytes = size_bytes(of_right) == 1;  // which TMA does not read
   constexpr int kPieceBytes = 16;
   const int left_piece = kPieceBytes / static_cast<int>(size_bytes(of_left)),
@@ -210,6 +218,7 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   const bool has_columns = factors == Factors::Floats32 ? right && right->transposed
                                                         : !has_bytes || (right && right->transposed &&
                                                                          sym::known_divisible(b.sizes[b.sizes.size() - 2], right_piece));
+  if (factors == Factors::Floats8 && left && left->transposed) return {{}, "rows of 8-bit floats are not contiguous"};
   if (!left || !right || !has_columns || !begins_aligned(a, left_piece) || !begins_aligned(b, right_piece))
     return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   const std::vector<BatchDim> batches = batch_dims(a, b);
@@ -218,7 +227,7 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   ProductShape shape{.rows = a.sizes[rank - 2], .columns = b.sizes[rank - 1], .depth = a.sizes[rank - 1], .a = *left, .b = *right};
   shape.numbers = *numbers;
   shape.factors = *factors;
-  shape.is_for_few_rows = dtype != of_left || *factors != Factors::Floats16 || *numbers != RightNumbers::OfLeft;
+  shape.is_for_few_rows = is_for_few_rows;
   for (size_t d = 0; d < batches.size(); ++d) {
     const bool is_inner = d + 1 == batches.size();
     if (!sym::known_divisible(batches[d].a, left_piece) || !sym::known_divisible(batches[d].b, right_piece))
@@ -233,6 +242,8 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   if (elements.is_const() && elements.value() > kMostElements * kAlignedElements) return {{}, "the product has too many tiles"};
   return {std::move(shape)};
 }
+
+int tile_depth(const ProductShape& shape) { return shape.factors == Factors::Floats8 ? 2 * kTileDepth : kTileDepth; }
 
 // As ProductTiles in codegen/cuda/prelude/products/products.inc has them.
 int shared_bytes_of(const GpuTiles& tiles) {
@@ -253,6 +264,10 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
   std::vector<TilesEstimate> result;
   const Numbers n = numbers_of(shape);
   for (const GpuTiles& tiles : few_rows_candidates(shape)) result.push_back({tiles, bytes_moved(n) / kBytesOfSecond + kStart});
+  if (shape.factors == Factors::Floats8) {
+    for (const Candidate& each : kFloat8Candidates) result.push_back({each.tiles, seconds_of_tiles(n, each, work)});
+    return result;
+  }
   if (shape.is_for_few_rows || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {
@@ -267,6 +282,7 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
 double seconds_of_library(const ProductShape& shape) { return seconds_of_library(numbers_of(shape), std::nullopt); }
 
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
+  if (shape.factors == Factors::Floats8) return kFloat8Candidates[0].tiles;
   if (const auto few_rows = choose_few_rows(shape); few_rows || shape.is_for_few_rows) return few_rows;
   const Numbers n = numbers_of(shape);
   std::optional<GpuTiles> best;
@@ -284,14 +300,15 @@ std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& 
   const auto map = [&](const ProductShape::Side& side, sym::Expr rows, sym::Expr columns, int box_rows) {
     // One size of batches where all have the same matrix.
     const auto count = [](sym::Expr stride, sym::Expr size) { return stride.is_const(0) ? sym::Expr(1) : size; };
-    const auto apart = [](sym::Expr stride) { return stride.is_const(0) ? sym::Expr(kAlignedElements) : stride; };
+    const int least = shape.factors == Factors::Floats8 ? 2 * kAlignedElements : kAlignedElements;
+    const auto apart = [&](sym::Expr stride) { return stride.is_const(0) ? sym::Expr(least) : stride; };
     const sym::Expr outer = sym::floor_div(shape.batches, shape.inner_batches);
     return TensorMap{.buffer = side.buffer,
                      .offset = side.offset,
                      .sizes = {side.transposed ? rows : columns, side.transposed ? columns : rows,
                                count(side.inner_stride, shape.inner_batches), count(side.outer_stride, outer)},
                      .strides = {1, side.stride, apart(side.inner_stride), apart(side.outer_stride)},
-                     .box = {kTileDepth, box_rows, 1, 1}};
+                     .box = {tile_depth(shape), box_rows, 1, 1}};
   };
   const int columns_of_block = tiles.columns / tiles.cluster, depth_of_block = kTileDepth / tiles.cluster;
   return {map(shape.a, shape.rows, shape.depth, shape.a.transposed ? kTileDepth : tiles.rows),

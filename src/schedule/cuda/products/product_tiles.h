@@ -14,13 +14,14 @@
 namespace toroid::schedule {
 
 inline constexpr int kProductThreads = 384;  // of a block: a warpgroup that loads and two that multiply
-inline constexpr int kTileDepth = 64;        // what a stage of the ring has of both sides' rows: 128 bytes
+inline constexpr int kTileDepth = 64;        // what a stage of the ring has of both sides' rows of 16-bit floats: 128 bytes
 inline constexpr int kMostSharedBytes = 232448;
 
-enum class Factors : uint8_t { Floats16, Int8, Floats32 };
+enum class Factors : uint8_t { Floats16, Int8, Floats32, Floats8 };
 enum class RightNumbers : uint8_t { OfLeft, Int8, E4M3, E5M2, Int4 };
 
-// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or, of few rows, of int8 in I32 and of float32.
+// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or of the bits of F8E4M3FN in F32 (lower/float8_factors.h), or, of
+// few rows, of int8 in I32 and of float32.
 // Batches are two dims, the outer one of batches / inner_batches.
 struct ProductShape {
   sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
@@ -41,6 +42,7 @@ struct ProductShape {
   BufferId scales = {};
   int64_t group = 0;
 };
+int tile_depth(const ProductShape& shape);
 struct ProductAttempt {
   std::optional<ProductShape> shape;
   std::string_view reason = {};  // without a shape: why

@@ -136,5 +136,20 @@ TEST(Tiles, FitAMultiprocessorsSharedMemory) {
   EXPECT_LE(shared_bytes_of(*call.gpu), kMostSharedBytes);
 }
 
+TEST(ProductTiles, MapsOf8BitFloatsHaveStridesInPiecesOf16Bytes) {
+  ProductShape shape{.rows = 200, .columns = 272, .depth = 144};
+  shape.a.stride = 144;
+  shape.b.transposed = true;
+  shape.b.stride = 144;
+  shape.factors = Factors::Floats8;
+  const std::optional<GpuTiles> tiles = choose_tiles(shape, std::nullopt);
+  ASSERT_TRUE(tiles.has_value());
+  EXPECT_LE(shared_bytes_of(*tiles), kMostSharedBytes);
+  for (const TensorMap& map : tensor_maps(shape, *tiles)) {
+    EXPECT_EQ(map.box[0], 128) << "a line of shared memory";
+    for (size_t d = 1; d < map.strides.size(); ++d) EXPECT_TRUE(sym::known_divisible(map.strides[d], 16)) << d;
+  }
+}
+
 }  // namespace
 }  // namespace toroid::schedule

@@ -75,7 +75,8 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
     if (call.prologue && !is_product_with_prologue(program, other)) continue;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
   }
-  if (!call.epilogue && !call.prologue && shape.numbers == RightNumbers::OfLeft && !shape.is_for_few_rows) {
+  if (!call.epilogue && !call.prologue && shape.numbers == RightNumbers::OfLeft && shape.factors != Factors::Floats8 &&
+      !shape.is_for_few_rows) {
     CallStep other = call;
     other.gpu.reset();
     ways.add(std::string(kLibrary), seconds_of_library(shape), std::move(other));
