@@ -73,7 +73,7 @@ class ProductPrinter : public ThreadPrinter {
     all.insert(all.end(), strides.begin(), strides.end());
     std::vector<BufferId> reads = {b.buffer};
     if (!step.prologue) {
-      reads.insert(reads.begin(), a.buffer);
+      if (a.buffer != b.buffer) reads.insert(reads.begin(), a.buffer);
     } else {
       for (BufferId id : step.prologue->reads) {
         if (std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);

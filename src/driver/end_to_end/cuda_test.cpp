@@ -283,6 +283,13 @@ graph(x: bf16[s0, 64], w: bf16[200, 64], b: bf16[200], r: bf16[s0, 200]) {
   return z, q
 })",
      {{{"s0", 1}}, {{"s0", 130}}, {{"s0", 300}}}},
+    {"a_matrix_by_itself", R"(
+graph(x: f32[8, 8], h: bf16[16, 16]) {
+  y: f32[8, 8] = aten::mm(x, x)
+  z: bf16[16, 16] = aten::mm(h, h)
+  r: bf16[16, 16] = aten::relu(z)
+  return y, r
+})"},
     {"linear_with_few_columns", R"(
 graph(x: f16[2, 70, 64], w: f16[50, 64], b: f16[50]) {
   y: f16[2, 70, 50] = aten::linear(x, w, b)
