@@ -19,6 +19,38 @@ tune::ChoiceLock explain_gpu_ways(Program program, const CompileModelOptions& op
   return tune::ChoiceLock::parse(model.choices_lock, "the choices");
 }
 
+namespace {
+
+std::string sizes_text(const std::vector<program::Operand>& operands) {
+  std::vector<std::string> list;
+  for (const program::Operand& each : operands) {
+    std::vector<std::string> sizes;
+    for (sym::Expr size : each.sizes) sizes.push_back(sym::to_string(size));
+    list.push_back(fmt::format("[{}]", fmt::join(sizes, ", ")));
+  }
+  return fmt::format("{}", fmt::join(list, ", "));
+}
+
+// Steps that are no kernel of the program's: products that are cuBLASLt's, and what runs on the host, with copies.
+void print_library_calls(const codegen::GeneratedProgram& code) {
+  for (const program::Step& step : code.module.main.steps) {
+    if (!code.step_kernels[step.number].empty()) continue;
+    for (const program::Instruction& instruction : step.instructions) {
+      const auto* call = std::get_if<program::LibraryCall>(&instruction);
+      if (call == nullptr) continue;
+      const std::string& name = code.module.steps[step.number].name;
+      if (call->kernel.starts_with("matmul")) {
+        fmt::print("  step {} {}: cuBLASLt\n", step.number, name);
+      } else {
+        fmt::print("  step {} {}: on the host, to which {} is copied, and {} back\n", step.number, name, sizes_text(call->inputs),
+                   sizes_text(call->outputs));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
   const std::vector<std::string> architectures = architectures_of(options);
   const codegen::GeneratedProgram code = generate_code(std::move(program), options, 1);
@@ -42,6 +74,7 @@ void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
     }
     for (const std::string& each : complaints) fmt::print("  {}\n", each);
   }
+  print_library_calls(code);
 }
 
 }  // namespace toroid::cli

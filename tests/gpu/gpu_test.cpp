@@ -135,6 +135,21 @@ TEST_F(GpuCommand, ExplainsWhatKernelsTake) {
 )");
 }
 
+TEST_F(GpuCommand, ExplainsWhatRunsOnTheHost) {
+  write_file_atomically(folder_.path() / "mode.txt", std::string_view(R"(graph(x: f32[9]) {
+  y: f32[], at: i64[] = aten::mode(x)
+  z: f32[] = aten::neg(y)
+  return z, at
+}
+)"));
+  const ProcessResult result = run_process({.argv = {TOROID_COMMAND, "explain", "mode.txt", "--device", "cuda"},
+                                            .folder = folder_.path(),
+                                            .environment = fake(),
+                                            .timeout = std::chrono::minutes(2)});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find(": on the host, to which [9] is copied, and [1], [1] back\n"), std::string::npos) << result.output;
+}
+
 TEST_F(GpuCommand, ChoosesAGpuByItsNumber) {
   EXPECT_EQ(bench(fake("two"), "program.txt", "cuda:1").exit_code, 0);
   expect_error(bench(fake("two"), "program.txt", "cuda:2"), "error: there is no GPU 2: the driver sees 2");
