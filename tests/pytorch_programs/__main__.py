@@ -22,7 +22,8 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 def run_batch(options, deadline, first, count):
     """A child process for each few programs: PyTorch's exporter grows with every program."""
-    command = [sys.executable, str(pathlib.Path(__file__).parent / "batch.py"), str(options.seed), str(first), str(count), str(options.toroid), str(options.save)]
+    command = [sys.executable, str(pathlib.Path(__file__).parent / "batch.py"), str(options.seed), str(first), str(count), str(options.toroid), str(options.save),
+               options.device]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=max(0, min(120 * count, deadline - time.monotonic())))
         lines, tail = done.stdout.splitlines(), done.stderr[-300:]
@@ -42,6 +43,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--time-limit", type=float, default=float("inf"), help="seconds; the programs that remain count as not run")
     parser.add_argument("--save", type=pathlib.Path, default=pathlib.Path("found"))
+    parser.add_argument("--device", default="cpu", help="as of `toroid run`; eager PyTorch computes on the CPU")
     parser.add_argument("--toroid", type=pathlib.Path, default=REPOSITORY / "build" / "toroid")
     options = parser.parse_args()
     options.toroid = options.toroid.resolve()

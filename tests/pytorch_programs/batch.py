@@ -1,4 +1,4 @@
-"""A few random programs in one process: batch.py SEED FIRST COUNT TOROID FOLDER prints a line of JSON for each."""
+"""A few random programs in one process: batch.py SEED FIRST COUNT TOROID FOLDER DEVICE prints a line of JSON for each."""
 import json
 import logging
 import os
@@ -128,7 +128,9 @@ def recorded_dtypes(exported):
 def toroid_results(toroid, model, inputs, folder, call):
     given, got = folder / f"in{call}.safetensors", folder / f"out{call}.safetensors"
     save_file({f"in{i}": value.clone(memory_format=torch.contiguous_format) for i, value in enumerate(inputs.values())}, given)
-    done = subprocess.run([toroid, "run", model, "--inputs", given, "--outputs", got, "--threads", "2"], capture_output=True, text=True, timeout=120, errors="replace")
+    command = [*toroid, "--inputs", given, "--outputs", got, "--threads", "2"]
+    command.insert(2, model)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, errors="replace")
     if done.returncode < 0 or done.returncode > 2 or "toroid is at fault" in done.stderr or "bug in toroid" in done.stderr:
         raise Crashed(f"exit {done.returncode}: {done.stderr.strip()[-500:]}")
     if done.returncode:
@@ -214,7 +216,7 @@ def save(findings, name, why, inputs, free, lines, results):
 
 def main():
     seed, first, count = map(int, sys.argv[1:4])
-    toroid, findings = sys.argv[4], pathlib.Path(sys.argv[5])
+    toroid, findings = [sys.argv[4], "run", "--device", sys.argv[6]], pathlib.Path(sys.argv[5])
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         os.environ["TOROID_CACHE_DIR"] = str(folder / "cache")
