@@ -52,7 +52,13 @@ template <class F> INLINE void in_best_form(const ToroidRuntime* runtime, int32_
   runtime->choose_form(runtime, form, num_forms, [](void* p, int32_t which) { (*(F*)p)(which); }, &f);
 }
 #define EXPORT extern "C" __attribute__((visibility("default")))
+#ifdef TOROID_LEVEL  // of several in one library, each in a namespace (package_entry.h)
+#undef EXPORT
+#define EXPORT extern
+#define ENTRY
+#else
 #define ENTRY extern "C"
+#endif
 #pragma GCC visibility push(hidden)
 )abi";
 

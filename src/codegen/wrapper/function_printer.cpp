@@ -209,6 +209,7 @@ const std::string& FunctionPrinter::add_kernel(KernelSource source) {
     const program::StepInfo& step = shared_.module.steps[number_];
     source.text = fmt::format("// {}: {}\n{}", source.name, comment_text(step.origin.empty() ? step.name : step.origin, 240), source.text);
   }
+  shared_.calls_special_functions = shared_.calls_special_functions || source.uses_runtime;
   const std::string& name = shared_.kernels.add(source, loops_);
   shared_.step_kernels[number_].push_back(name);
   return name;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +33,8 @@ struct SharedParts {
   std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
   std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
   bool uses_control_flow = false;
+  std::set<std::string> linked_kernels = {};  // GeneratedProgram::linked_kernels
+  bool calls_special_functions = false, calls_onednn = false;
   // Of a target with CUDA's kernels: what they need besides, and of emulated ones the functions that take their arguments apart.
   std::map<std::string, cuda::Preludes> kernel_preludes = {};
   std::map<std::string, std::string> thunks = {};
@@ -84,6 +87,8 @@ class FunctionPrinter {
   KernelSource print_definition(size_t number, std::string_view kind, bool assertions);
   // Its name, or that of an equal kernel which there is already. It is noted as one of the step at hand.
   const std::string& add_kernel(KernelSource source);
+  // What a package has to link for it.
+  void note_linked(const program::LibraryCall& call);
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);

@@ -138,6 +138,9 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
   result.draws = has_random_state(graphs);
+  result.linked_kernels = std::move(shared.linked_kernels);
+  result.calls_special_functions = shared.calls_special_functions;
+  result.calls_onednn = shared.calls_onednn;
   if (shared.uses_control_flow) {
     if (on_cpu) wrapper += kOwnMemory;
     wrapper += std::string(result.draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;

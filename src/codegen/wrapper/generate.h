@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct GeneratedProgram {
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included
   program::Module module;                              // what the files do
   bool draws = false;                                  // kernels read the random state
+  std::set<std::string> linked_kernels = {};           // of the runtime, what it calls (runtime/kernels/linked/linked_kernels.h)
+  bool calls_special_functions = false;                // of the runtime
+  bool calls_onednn = false;                           // by choices that name it
 };
 
 // What kernels are printed for. EmulatedCuda: as for CUDA, and compiled for a processor, to test them.

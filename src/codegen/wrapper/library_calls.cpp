@@ -6,6 +6,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "passes/attention/merge_gradient.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 #include "schedule/cuda/products/grouped_product.h"
 #include "support/match.h"
@@ -94,7 +95,19 @@ bool FunctionPrinter::print_epilogue_function(size_t number, std::string_view su
   return source.reports_errors;
 }
 
+void FunctionPrinter::note_linked(const program::LibraryCall& call) {
+  std::vector<DType> inputs;
+  for (const program::Operand& each : call.inputs) inputs.push_back(buffer(each.buffer).dtype);
+  const DType output = call.outputs.empty() ? DType::F32 : buffer(call.outputs[0].buffer).dtype;
+  const std::string_view kernel = std::string_view(call.kernel).substr(0, call.kernel.find('#'));
+  shared_.linked_kernels.insert(linked_name(kernel, inputs, output));
+  shared_.calls_onednn = shared_.calls_onednn || call.kernel.find("#onednn") != call.kernel.npos;
+  if (kernel == "library.products.grouped") shared_.linked_kernels.insert(linked_name("matmul", {inputs.data(), 2}, output));
+  if (kernel == "convolution" && is_reduced_float(inputs[0])) shared_.linked_kernels.insert("convolution.f32");  // which widens them
+}
+
 bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::string_view suffix) {
+  note_linked(call);
   std::vector<std::string> integers, numbers, inputs, outputs;
   for (sym::Expr e : call.integers) integers.push_back(index(e));
   for (const auto& each : call.numbers) {
@@ -136,6 +149,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
 }
 
 void FunctionPrinter::print_chain(const program::ChainCall& chain) {
+  shared_.linked_kernels.insert("chain");
   auto block = body_.block(fmt::format("{{  // {} convolutions, band by band", chain.calls.size()));
   std::vector<std::string> stages;
   bool reports_errors = false;

@@ -74,10 +74,10 @@ class VariantPrinter {
   }
 
   void print_declarations(TextBuffer& text) const {
-    text.write(fmt::format("extern \"C\" int32_t toroid_run{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
-    text.write(fmt::format("extern \"C\" void toroid_sizes{}(const int64_t*, int64_t*, int64_t*);", suffix_));
+    text.write(fmt::format("ENTRY int32_t toroid_run{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
+    text.write(fmt::format("ENTRY void toroid_sizes{}(const int64_t*, int64_t*, int64_t*);", suffix_));
     if (module_.prepared_bytes > 0)
-      text.write(fmt::format("extern \"C\" int32_t toroid_prepare{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
+      text.write(fmt::format("ENTRY int32_t toroid_prepare{}(const ToroidRuntime*, const ToroidCall*);", suffix_));
   }
 
   // Writes the tables; the row of the table of variants.

@@ -10,6 +10,8 @@
 #include "base/format.h"
 #include "interp/compare.h"
 #include "interp/products.h"
+#include "library/library_ops.h"
+#include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/operands_for_test.h"
 
 namespace toroid {
@@ -306,6 +308,33 @@ TEST(RuntimeMatmul, OfReducedFloatsIsTheEvaluators) {
     for (int variant = 0; variant < 16; ++variant) {
       expect_reduced_matmul(row, (variant & 1) != 0 ? DType::BF16 : DType::F16, (variant & 2) != 0, (variant & 4) != 0, (variant & 8) != 0);
     }
+  }
+}
+
+TEST(LibraryKernels, AllOfTheLibraryAreLinked) {
+  for (const LibraryOp& op : library_ops()) EXPECT_NE(find_linked_kernel(formatted("library.{}", op.name)), nullptr) << op.name;
+}
+
+TEST(LibraryKernels, AreNamedByWhatDecidesTheirCode) {
+  const struct {
+    const char* kernel;
+    std::vector<DType> inputs;
+    DType output;
+    const char* name;
+  } rows[] = {
+      {"matmul", {DType::F32, DType::F32}, DType::F32, "matmul.f32"},
+      {"matmul", {DType::BF16, DType::I8}, DType::BF16, "matmul.int8"},
+      {"matmul", {DType::U8, DType::I8}, DType::I32, "matmul.bytes"},
+      {"matmul", {DType::I8, DType::I8}, DType::I8, "matmul.integers"},
+      {"matmul", {DType::F32, DType::U8, DType::F32, DType::F32}, DType::F32, "matmul.int4"},
+      {"convolution", {DType::F16, DType::F16}, DType::F32, "convolution.f16"},
+      {"convolution", {DType::I64, DType::I64}, DType::I64, "convolution.columns"},
+      {"attention", {DType::F64, DType::F64, DType::F64}, DType::F64, "attention.f64"},
+      {"sort", {DType::I64}, DType::I64, "sort"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(linked_name(row.kernel, row.inputs, row.output), row.name);
+    EXPECT_NE(find_linked_kernel(row.name), nullptr) << row.name;
   }
 }
 

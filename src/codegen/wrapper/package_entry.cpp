@@ -1,0 +1,69 @@
+#include "codegen/wrapper/package_entry.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "toroid/program_abi.h"
+
+namespace toroid::codegen {
+namespace {
+
+struct Symbol {
+  std::string_view name, identifier;
+};
+constexpr Symbol kSymbols[] = {
+#define TOROID_KERNEL(identifier, name) {name, #identifier},
+#include "runtime/kernels/linked/linked_kernels.def"
+#undef TOROID_KERNEL
+};
+
+std::string_view symbol_of(std::string_view kernel) {
+  const auto* const found = std::ranges::find(kSymbols, kernel, &Symbol::name);
+  TOROID_CHECK(found != std::end(kSymbols), "no kernel '{}' can be linked", kernel);
+  return found->identifier;
+}
+
+}  // namespace
+
+// Kernels have C's names, so that files can call each other's; here it is the namespace's.
+std::string unit_of_level(std::string_view unit, size_t position) {
+  constexpr std::string_view kOfC = "\nextern \"C\" void ", kOfNamespace = "\nENTRY void ";
+  std::string result = fmt::format("#define TOROID_LEVEL\nnamespace level{} {{\n", position);
+  while (!unit.empty()) {
+    const size_t found = unit.find(kOfC);
+    result += unit.substr(0, found);
+    if (found == unit.npos) break;
+    result += kOfNamespace;
+    unit.remove_prefix(found + kOfC.size());
+  }
+  return result + "\n}\n";
+}
+
+std::string package_entry(const PackageEntry& entry) {
+  std::string declarations, levels, kernels;
+  for (size_t i = 0; i < entry.isas.size(); ++i) {
+    declarations += fmt::format("namespace level{} {{ struct ToroidProgram; extern const ToroidProgram toroid_program; }}\n", i);
+    levels += fmt::format("{{\"{}\", &level{}::toroid_program}}, ", entry.isas[i], i);
+  }
+  for (const std::string& kernel : entry.linked_kernels) {
+    const std::string_view symbol = symbol_of(kernel);
+    declarations += fmt::format("extern \"C\" const char toroid_kernel_{}[];\n", symbol);
+    kernels += fmt::format("toroid_kernel_{}, ", symbol);
+  }
+  return fmt::format(
+      "#pragma GCC visibility push(hidden)\n"
+      "struct ToroidLevel {{ const char* isa; const void* program; }};\n"
+      "struct ToroidLevels {{ int abi_version, num_levels; const ToroidLevel* levels; }};\n"
+      "{}"
+      "static const ToroidLevel levels[] = {{{}}};\n"
+      "extern \"C\" {{\n"
+      "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
+      "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
+      "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
+      "}}\n",
+      declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels);
+}
+
+}  // namespace toroid::codegen

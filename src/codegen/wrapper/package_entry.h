@@ -1,0 +1,28 @@
+// What a package, a library that holds its own run side, has besides its program: one form of it for each instruction set, which are told
+// apart by namespaces, and a file that says which there are and what of the run side is linked.
+//
+//   namespace level0 { …, const ToroidProgram toroid_program = … }     compiled for avx512
+//   namespace level1 { … }                                             the same text, compiled for the baseline
+//   const ToroidLevels toroid_levels = {…}; const LinkedKernel* const toroid_linked_kernels[] = {&toroid_kernel_matmul_f32, nullptr};
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace toroid::codegen {
+
+// The unit as one of the level at `position`. Its first line is line kLinesBeforeUnit + 1 of the result.
+std::string unit_of_level(std::string_view unit, size_t position);
+inline constexpr size_t kLinesBeforeUnit = 2;
+
+struct PackageEntry {
+  std::vector<std::string> isas;         // of each level, the most demanding first
+  std::set<std::string> linked_kernels;  // as of GeneratedProgram
+};
+// A C++ file. Throws Error{Internal} for a kernel that there is not.
+std::string package_entry(const PackageEntry& entry);
+
+}  // namespace toroid::codegen
