@@ -288,6 +288,23 @@ typedef struct ToroidProgram {
   int64_t* bad_index;   /* the last index out of bounds, and the size that it was meant for */
 } ToroidProgram;
 
+/* A form of a program for an instruction set, which has a name as "avx512+vnni" (base/machine/isa.h). */
+typedef struct ToroidLevel {
+  const char* isa;
+  const ToroidProgram* program;
+} ToroidLevel;
+
+/* What a library exports in the place of toroid_program where it has several forms, or holds what runs them:
+ *
+ *   const ToroidLevels toroid_levels;
+ *
+ * All have the same constants. A machine takes the first whose instructions it has. */
+typedef struct ToroidLevels {
+  int32_t abi_version; /* TOROID_ABI_VERSION */
+  int32_t num_levels;
+  const ToroidLevel* levels; /* the most demanding one first */
+} ToroidLevels;
+
 #ifdef __cplusplus
 }
 #endif

@@ -36,8 +36,6 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
     require_pointer(model, "model");
     *model = nullptr;
     const ToroidModelOptions options = taken(given, "options");
-    if (path == nullptr)
-      throw Refusal(TOROID_ERROR_UNSUPPORTED, "this library holds no program of its own").help("give the path of a package");
     auto shared = std::make_shared<SharedModel>();
     shared->options = options;
     if (options.allocator != nullptr) {
@@ -47,14 +45,16 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
       shared->memory = HostMemory{options.allocator->user, options.allocator->allocate, options.allocator->release};
     }
     with_typed_memory("loading a program", [&] {
-      shared->program = LoadedProgram::load(path, options.weights != nullptr ? options.weights : path, pool_of(options));
+      const char* const weights = options.weights;
+      shared->program = path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options))
+                                        : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options));
       const ToroidVariant& general = general_variant(shared->program->tables());
       for (int32_t i = 0; i < general.num_outputs; ++i) {
         if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);
       }
       for (const LoadedVariant& variant : shared->program->variants()) shared->conditions.push_back(conditions_of(variant.tables));
       shared->isa = shared->program->isa();
-      shared->log(TOROID_LOG_INFO, formatted("{} is open", path));
+      shared->log(TOROID_LOG_INFO, formatted("{} is open", shared->program->name()));
       *model = Handles<ToroidModel>::make(std::make_unique<std::shared_ptr<SharedModel>>(shared));
     });
   });

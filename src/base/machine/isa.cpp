@@ -1,5 +1,7 @@
 #include "base/machine/isa.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 
@@ -84,6 +86,11 @@ Isa parse_isa(std::string_view text) {
     if (!known) throw fail(word);
   }
   return isa;
+}
+
+bool has_instructions(const Isa& needed, const Isa& here) {
+  return needed.level <= here.level &&
+         std::ranges::all_of(extras(), [&](const Extra& extra) { return !(needed.*extra.member) || here.*extra.member; });
 }
 
 void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here, std::string help) {

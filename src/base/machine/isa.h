@@ -34,6 +34,9 @@ struct Isa {
 // The inverse of Isa::name. Throws Error{InvalidOption} that lists what is known.
 Isa parse_isa(std::string_view text);
 
+// Can code for `needed` run on a machine with `here`?
+bool has_instructions(const Isa& needed, const Isa& here);
+
 // Throws Error{Environment} when code for `needed` cannot run on a machine with `here`: what is needed, what the machine has, and what it
 // lacks. `what`: whose code it is. `help`: instead of the advice to compile for that machine.
 void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here, std::string help = {});

@@ -5,20 +5,56 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "base/format.h"
+#include "base/machine/machine.h"
 #include "runtime/pool/pool.h"
+#include "runtime/program/own_program.h"
 #include "runtime/program/package.h"
 
 namespace toroid {
 
-ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name)
-    : library_(bytes, std::move(name)), tables_(static_cast<const ToroidProgram*>(library_.find("toroid_program"))) {
-  if (tables_ != nullptr && tables_->abi_version == TOROID_ABI_VERSION) return;
+namespace {
+
+// Of a program whose file has no weights: those of a file of the same name beside it, if there is one.
+Package with_weights(Package package, const ToroidProgram& program, RuntimePool& pool) {
+  const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
+  if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return package;
+  const std::filesystem::path beside = std::filesystem::path(package.path).replace_extension(kWeightsExtension);
+  std::error_code ignored;
+  return std::filesystem::exists(beside, ignored) ? open_package(beside, pool) : package;
+}
+
+void require_version(int32_t version) {
+  if (version == TOROID_ABI_VERSION) return;
   throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
       .help("compile the model again with 'toroid compile'");
 }
 
-LoadedProgram::LoadedProgram(std::string_view library, std::string name, std::shared_ptr<RuntimePool> pool)
-    : library_(library, name), name_(std::move(name)), pool_(std::move(pool)) {
+}  // namespace
+
+ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name, bool needs_level) : library_(LoadedLibrary(bytes, name)) {
+  if (const auto* const levels = static_cast<const ToroidLevels*>(library_->find("toroid_levels"))) {
+    take_level(*levels, name, needs_level);
+  } else {
+    tables_ = static_cast<const ToroidProgram*>(library_->find("toroid_program"));
+  }
+  require_version(tables_ == nullptr ? 0 : tables_->abi_version);
+  gpu_tables_ = static_cast<const ToroidGpuProgram*>(library_->find("toroid_gpu_program"));
+}
+
+ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name) { take_level(own, name, true); }
+
+void ProgramLibrary::take_level(const ToroidLevels& levels, std::string_view name, bool needs_level) {
+  require_version(levels.abi_version);
+  const std::span<const ToroidLevel> all = rows(levels.levels, levels.num_levels);
+  auto found = std::ranges::find_if(all, [](const ToroidLevel& level) { return has_instructions(parse_isa(level.isa), machine().isa); });
+  if (found == all.end() && !needs_level) --found;
+  if (found == all.end()) refuse_missing_instructions(parse_isa(all.back().isa), name);
+  isa_ = found->isa;
+  tables_ = found->program;
+}
+
+LoadedProgram::LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool)
+    : library_(std::move(library)), name_(std::move(name)), isa_(library_.isa()), pool_(std::move(pool)) {
   for (const ToroidVariant& variant : rows(tables().variants, tables().num_variants)) {
     variants_.emplace_back(variant, tables().bad_index);
     updates_.push_back(updates_of(variant));
@@ -27,7 +63,7 @@ LoadedProgram::LoadedProgram(std::string_view library, std::string name, std::sh
 
 LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                              std::string name, std::shared_ptr<RuntimePool> pool)
-    : LoadedProgram(library, std::move(name), std::move(pool)) {
+    : LoadedProgram(ProgramLibrary(library, name), name, std::move(pool)) {
   TOROID_CHECK(constants.size() == static_cast<size_t>(tables().num_constants), "{} constants for a program with {}", constants.size(),
                tables().num_constants);
   std::vector<const void*> places;
@@ -41,8 +77,27 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& 
   ErrorContext context("loading {}", library.string());
   Package package = open_package(weights, *pool);
   if (library != weights) package.library = read_file(library);
-  std::shared_ptr<LoadedProgram> program(new LoadedProgram(package.library, library.filename().string(), std::move(pool)));
-  program->isa_ = package.isa.name();
+  const std::string name = library.filename().string();
+  ProgramLibrary opened(package.library, name);
+  package = with_weights(std::move(package), opened.tables(), *pool);
+  return make(std::move(opened), name, package, std::move(pool));
+}
+
+std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool) {
+  const OwnProgram own = own_program();
+  ErrorContext context("loading {}", own.path.string());
+  Package package = open_package(own.path, *pool);
+  refuse_other_code(own, package.library);
+  const std::string name = own.path.filename().string();
+  ProgramLibrary library(own.levels, name);
+  package = weights.empty() ? with_weights(std::move(package), library.tables(), *pool) : open_package(weights, *pool);
+  return make(std::move(library), name, package, std::move(pool));
+}
+
+std::shared_ptr<LoadedProgram> LoadedProgram::make(ProgramLibrary library, std::string name, const Package& package,
+                                                   std::shared_ptr<RuntimePool> pool) {
+  std::shared_ptr<LoadedProgram> program(new LoadedProgram(std::move(library), std::move(name), std::move(pool)));
+  if (program->isa_.empty()) program->isa_ = package.isa.name();
   uint64_t offset = 0;
   std::vector<const void*> places;
   for (const ToroidConstantInfo& constant : rows(program->tables().constants, program->tables().num_constants))

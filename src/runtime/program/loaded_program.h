@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,18 +21,27 @@
 namespace toroid {
 
 class RuntimePool;
+struct Package;
 
-// The library of a program, opened for what it says about itself. Throws as loading does.
+// The library of a program, opened for what it says about itself; of several levels, the one for this machine. Throws as loading does.
 class ProgramLibrary {
  public:
-  ProgramLibrary(std::string_view bytes, std::string name);
+  // needs_level false: one that this machine lacks will do, for what it says.
+  ProgramLibrary(std::string_view bytes, std::string name, bool needs_level = true);
+  // The library that this code is linked into (own_program.h), which stays as long as that does.
+  explicit ProgramLibrary(const ToroidLevels& own, std::string_view name);
   const ToroidProgram& tables() const { return *tables_; }
   // Of a program for a GPU; else null.
-  const ToroidGpuProgram* gpu_tables() const { return static_cast<const ToroidGpuProgram*>(library_.find("toroid_gpu_program")); }
+  const ToroidGpuProgram* gpu_tables() const { return gpu_tables_; }
+  std::string_view isa() const { return isa_; }  // of the level; "" where there is but one
 
  private:
-  LoadedLibrary library_;
-  const ToroidProgram* tables_;
+  void take_level(const ToroidLevels& levels, std::string_view name, bool needs_level);
+
+  std::optional<LoadedLibrary> library_;
+  std::string_view isa_;
+  const ToroidProgram* tables_ = nullptr;
+  const ToroidGpuProgram* gpu_tables_ = nullptr;
 };
 
 // The variant that serves every call.
@@ -47,6 +57,8 @@ class LoadedProgram {
   // loaded.
   static std::shared_ptr<LoadedProgram> load(const std::filesystem::path& library, const std::filesystem::path& weights,
                                              std::shared_ptr<RuntimePool> pool);
+  // The program of the library that this code is linked into, whose file is checked as that one is; weights: empty, or as above.
+  static std::shared_ptr<LoadedProgram> load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool);
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
@@ -74,7 +86,9 @@ class LoadedProgram {
   void replace_weights(std::span<const NewValue> values);
 
  private:
-  LoadedProgram(std::string_view library, std::string name, std::shared_ptr<RuntimePool> pool);
+  LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool);
+  static std::shared_ptr<LoadedProgram> make(ProgramLibrary library, std::string name, const Package& package,
+                                             std::shared_ptr<RuntimePool> pool);
   std::vector<int32_t> updates_of(const ToroidVariant& variant) const;
 
   ProgramLibrary library_;

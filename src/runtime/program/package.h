@@ -26,6 +26,9 @@
 
 namespace toroid {
 
+// Weights may also be a file of their own, one without a library. It is found beside the package by this extension: m.so, m.weights.
+inline constexpr const char* kWeightsExtension = ".weights";
+
 struct Package {
   std::filesystem::path path;
   std::string library;                 // empty where the library is a file of its own

@@ -1,0 +1,8 @@
+// Of toroid and the run library. A package has one of its own, and this file is not linked.
+#include "runtime/program/own_program.h"
+
+namespace toroid {
+
+const ToroidLevels* const toroid_own_levels = nullptr;
+
+}  // namespace toroid

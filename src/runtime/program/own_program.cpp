@@ -1,0 +1,89 @@
+#include "runtime/program/own_program.h"
+
+#include <link.h>
+
+#include <charconv>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "base/format.h"
+
+namespace toroid {
+namespace {
+
+// A part of the library in memory that nothing writes to.
+struct Segment {
+  const char* data;
+  size_t offset, size;  // in the file
+};
+struct Search {
+  uintptr_t address;
+  std::string name;
+  std::vector<Segment> segments;
+};
+
+int visit(dl_phdr_info* object, size_t, void* data) {
+  Search& search = *static_cast<Search*>(data);
+  std::vector<Segment> segments;
+  bool is_there = false;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = object->dlpi_phdr[i];
+    const uintptr_t begin = object->dlpi_addr + header.p_vaddr;
+    if (header.p_type != PT_LOAD) continue;
+    is_there = is_there || search.address - begin < header.p_memsz;
+    if ((header.p_flags & PF_W) == 0) segments.push_back({reinterpret_cast<const char*>(begin), header.p_offset, header.p_filesz});
+  }
+  if (!is_there) return 0;
+  search.name = object->dlpi_name;
+  search.segments = std::move(segments);
+  return 1;
+}
+
+Search search_of(const ToroidLevels& levels) {
+  Search search{reinterpret_cast<uintptr_t>(&levels), {}, {}};
+  ::dl_iterate_phdr(visit, &search);
+  return search;
+}
+
+// The loader keeps a path as it was given, which another working folder makes mean something else; the system knows it whole.
+std::string path_in_maps(uintptr_t address) {
+  const std::string maps = read_file("/proc/self/maps");
+  for (std::string_view rest = maps; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    uintptr_t begin = 0, end = 0;
+    const char* const last = line.data() + line.size();
+    const auto first = std::from_chars(line.data(), last, begin, 16);
+    if (first.ptr == last || std::from_chars(first.ptr + 1, last, end, 16).ec != std::errc()) continue;
+    const size_t slash = line.find('/');
+    if (address >= begin && address < end && slash != line.npos) return std::string(line.substr(slash));
+  }
+  return "";
+}
+
+}  // namespace
+
+OwnProgram own_program() {
+  if (toroid_own_levels == nullptr)
+    throw Error(ErrorKind::Unsupported, "this library holds no program of its own").help("give the path of a package");
+  Search search = search_of(*toroid_own_levels);
+  if (!search.name.starts_with('/')) search.name = path_in_maps(search.address);
+  if (search.name.empty())
+    throw Error(ErrorKind::Environment, "the file of the package that is loaded cannot be found").help("load it by its path");
+  return {*toroid_own_levels, search.name};
+}
+
+void refuse_other_code(const OwnProgram& own, std::string_view library) {
+  for (const Segment& segment : search_of(own.levels).segments) {
+    if (segment.offset <= library.size() && segment.size <= library.size() - segment.offset &&
+        std::memcmp(segment.data, library.data() + segment.offset, segment.size) == 0)
+      continue;
+    throw Error(ErrorKind::Environment, formatted("{} is another file now than the one that was loaded", own.path.string()))
+        .help("load it anew, and replace packages by renaming");
+  }
+}
+
+}  // namespace toroid

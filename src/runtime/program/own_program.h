@@ -1,0 +1,25 @@
+// The program of a package that holds its own run side: which it is, and where its file lies.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "toroid/program_abi.h"
+
+namespace toroid {
+
+// Of the library that this code is linked into; null where that is toroid itself, or the run library (no_own_program.cpp).
+extern "C" const ToroidLevels* const toroid_own_levels;
+
+struct OwnProgram {
+  const ToroidLevels& levels;
+  std::filesystem::path path;
+};
+// Throws Error{Unsupported} where there is none, and Error{Environment} where its file cannot be found.
+OwnProgram own_program();
+
+// Throws Error{Environment} unless the code that runs is that of `library`, its file's first bytes: the file may have been replaced since it was
+// loaded, and its weights are then another program's.
+void refuse_other_code(const OwnProgram& own, std::string_view library);
+
+}  // namespace toroid
