@@ -23,6 +23,7 @@ int cmd_ops(int argc, const char* const* argv);
 int cmd_cache(int argc, const char* const* argv);
 int cmd_tune(int argc, const char* const* argv);
 int cmd_tuning_worker(int argc, const char* const* argv);
+int cmd_verify(int argc, const char* const* argv);
 int cmd_doctor(int argc, const char* const* argv);
 
 }  // namespace toroid::cli

@@ -30,6 +30,7 @@ constexpr Command kCommands[] = {
     {"cache", "look at and tend the cache of compiled programs", cmd_cache},
     {"tune", "measure implementations of library kernels", cmd_tune},
     {"tuning-worker", "try kernels for another toroid process, which starts it", cmd_tuning_worker},
+    {"verify", "check that compiled programs are whole", cmd_verify},
     {"doctor", "check the machine: compilers, instructions, cache, memory", cmd_doctor},
 };
 

@@ -40,10 +40,28 @@ SizeValues parse_sizes(std::string_view text) {
   return sizes;
 }
 
+// The levels of a package: "native", "portable", or their instruction sets, in any order. The most demanding first.
+std::vector<Isa> parse_levels(std::string_view text) {
+  if (text == "native") return {};
+  if (text == "portable") text = "baseline,avx2,avx512";
+  std::vector<Isa> levels;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    levels.push_back(parse_isa(part == "amx" ? "avx512+vnni+bf16+amx" : part));
+  }
+  // One that needs more than another comes before it.
+  const auto demands = [](const Isa& isa) { return std::pair(isa.level, isa.vnni + isa.bf16 + isa.fp16 + isa.amx); };
+  std::ranges::stable_sort(levels, std::greater(), demands);
+  const auto same = std::ranges::unique(levels);
+  levels.erase(same.begin(), same.end());
+  return levels;
+}
+
 }  // namespace
 
 int cmd_compile(int argc, const char* const* argv) {
-  std::string model_path, output, device = "cpu", mode = "default", architectures;
+  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path;
   bool no_cache = false;
   CompileModelOptions options;
   std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
@@ -55,6 +73,12 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option(
       "--arch", architectures,
       "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here)");
+  flags.add_option(
+      "--cpu", cpu,
+      "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
+      "such a list of levels, of which it takes the best when it is loaded");
+  flags.add_option("--weights", weights_path,
+                   "a file for the weights, in the place of the library's end: FILE.weights beside FILE.so is found by itself");
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
@@ -96,23 +120,30 @@ int cmd_compile(int argc, const char* const* argv) {
   if (options.choose.keep && !options.choose.measure) {
     throw Error(ErrorKind::InvalidOption, "without measuring there are no choices to write").help("add --mode max");
   }
+  if (cpu != "native" && (options.target != codegen::Target::Cpu || !benchmark.empty()))
+    throw Error(ErrorKind::InvalidOption, "--cpu is for libraries for the device cpu").help("leave it out");
   if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
   for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
 
-  for (const std::string& path : {output, write_lock_path, log_path}) {
+  for (const std::string& path : {output, weights_path, write_lock_path, log_path}) {
     if (!path.empty()) check_writable(path);
   }
+  if (benchmark.empty()) options.package = parse_levels(cpu);
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
   if (benchmark.empty()) {
-    write_package(output, model.library, model.constants, model.isa);
+    if (!weights_path.empty()) write_package(weights_path, "", model.constants, model.levels);
+    const std::vector<std::span<const std::byte>> appended = weights_path.empty() ? model.constants : decltype(model.constants)();
+    write_package(output, model.library, appended, model.levels);
   } else {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
-  const ProgramLibrary library(model.library, output.empty() ? benchmark : output);
+  const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
   const ToroidProgram& program = library.tables();
-  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(general_variant(program)), model.isa.name());
+  std::string isas;
+  for (const Isa& isa : model.levels) isas += (isas.empty() ? "" : ", ") + isa.name();
+  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(general_variant(program)), isas);
   print_interface(stderr, program);
   if (*program.training != '\0') {
     fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/origin.h"
+#include "codegen/wrapper/package_entry.h"
 #include "support/process/thread_pool.h"
 #include "support/progress.h"
 
@@ -39,6 +40,38 @@ std::string build_of_cpp(const std::vector<std::string>& units, const Toolchain&
 }
 
 }  // namespace
+
+std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked) {
+  KeptSources kept;
+  CompileOptions how = asked;
+  if (how.kept == nullptr) how.kept = &kept;
+  const std::vector<std::string>& units = sources.units;
+  Progress progress("compiling kernels", units.size() * sources.levels.size());
+  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
+  std::vector<std::future<std::string>> objects;
+  for (size_t level = 0; level < sources.levels.size(); ++level) {
+    for (size_t unit = 0; unit < units.size(); ++unit) {
+      objects.push_back(pool.submit([&, level, unit] {
+        CompileOptions options = how;
+        options.name = name_of_unit(units, unit);
+        options.isa = sources.levels[level];
+        options.origin_of_line = [&](size_t line) {
+          return line <= codegen::kLinesBeforeUnit ? "" : codegen::origin_of_line(units[unit], line - codegen::kLinesBeforeUnit);
+        };
+        std::string text = codegen::unit_of_level(units[unit], level);
+        if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
+        std::string object = tools.compile_object(text, options);
+        progress.advance();
+        return object;
+      }));
+    }
+  }
+  std::vector<std::string> built;
+  for (auto& object : objects) built.push_back(object.get());
+  CompileOptions linking = how;
+  linking.name = "program";
+  return tools.link_package(built, sources.run_side, sources.use, linking);
+}
 
 std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
   return units.size() == 1 ? "program" : fmt::format("unit{}", unit);

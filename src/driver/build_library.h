@@ -23,6 +23,16 @@ struct LibrarySources {
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
                           const std::function<void(const KernelResources&)>& told = {});
 
+// A package's library: units of a program compiled once for each level, and the run side (codegen/wrapper/package_entry.h).
+struct PackageSources {
+  std::vector<std::string> units;
+  std::vector<Isa> levels;  // the most demanding first
+  std::string entry;
+  RunSide run_side;
+  RunSideUse use;
+};
+std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked);
+
 // As compilers' messages and kept files call it: "program" where it is the only one.
 std::string name_of_unit(const std::vector<std::string>& units, size_t unit);
 

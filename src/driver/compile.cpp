@@ -17,6 +17,7 @@
 #include "base/machine/machine.h"
 #include "base/machine/out_of_memory.h"
 #include "codegen/wrapper/generate.h"
+#include "codegen/wrapper/package_entry.h"
 #include "codegen/wrapper/program_tables.h"
 #include "driver/build_library.h"
 #include "driver/cached_products.h"
@@ -81,9 +82,21 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
   return {.optimization = optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
 }
 
+// Where a library with its own run side is asked for: that.
+std::optional<RunSide> run_side_of(const CompileModelOptions& options) {
+  return options.package && options.target == codegen::Target::Cpu ? find_run_side() : std::nullopt;
+}
+std::string package_text(const CompileModelOptions& options) {
+  const std::optional<RunSide> run_side = run_side_of(options);
+  if (!run_side) return "";
+  std::string levels;
+  for (const Isa& isa : *options.package) levels += " " + isa.name();
+  return fmt::format("package for{}, with {}", levels.empty() ? " this machine" : levels, run_side->fingerprint);
+}
+
 // What kernels are compiled for and by; "" for this machine's processor.
 std::string target_text(const CompileModelOptions& options) {
-  if (options.target == codegen::Target::Cpu) return "";
+  if (options.target == codegen::Target::Cpu) return package_text(options);
   if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
   return fmt::format("CUDA, {}, {}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
                      has_random_delays() ? ", with random delays" : "");
@@ -138,6 +151,11 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
   if (options.choose.keep) return "the choices are wanted";
   if (has_overridden_decompositions()) return "decompositions are overridden";
   return "";
+}
+
+void take_levels(CompiledModel& model, const CompileModelOptions& options, const Toolchain& tools) {
+  model.levels = options.package && !options.package->empty() ? *options.package : std::vector<Isa>{tools.isa()};
+  model.isa = model.levels.back();
 }
 
 // A program from the cache, in the place of all the work.
@@ -451,7 +469,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
     if (found) {
       cache.count_hit(found->graph);
       model.name = path.filename().string();
-      model.isa = toolchain().isa();
+      take_levels(model, options, toolchain());
       model.cache_use = "hit: model file";
       take(model, std::move(*found), {}, file);
       clock.done("cache");
@@ -487,7 +505,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   model.name = program.name;
   model.gpu = options.gpu;
   if (use_cache_ && options.target == codegen::Target::Cuda) model.products = cached_products();
-  model.isa = toolchain().isa();
+  take_levels(model, options, toolchain());
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
   const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
@@ -548,9 +566,14 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const ConstantTable constants(variants);
   std::vector<std::string> units, gpu_units;
   bool draws = false;
+  codegen::PackageEntry entry;
+  RunSideUse use;
   for (size_t v = 0; v < variants.size(); ++v) {
     GeneratedVariant& variant = variants[v];
     draws = draws || variant.code.draws;
+    entry.linked_kernels.merge(variant.code.linked_kernels);
+    use.special_functions = use.special_functions || variant.code.calls_special_functions;
+    use.onednn = use.onednn || variant.code.calls_onednn;
     if (!options.save_source.empty())
       save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
@@ -604,10 +627,15 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    model.library = build_library({std::move(units), std::move(gpu_units), std::move(binaries)}, tools, threads, how,
-                                  [](const KernelResources& kernel) {
-                                    for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
-                                  });
+    if (const std::optional<RunSide> run_side = run_side_of(options)) {
+      for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
+      model.library = build_package({std::move(units), model.levels, codegen::package_entry(entry), *run_side, use}, tools, threads, how);
+    } else {
+      model.library = build_library({std::move(units), std::move(gpu_units), std::move(binaries)}, tools, threads, how,
+                                    [](const KernelResources& kernel) {
+                                      for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
+                                    });
+    }
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
     cache.put_library(library, model.library);

@@ -59,6 +59,9 @@ struct CompileModelOptions {
   bool keep_program = false;
   bool profile = false;        // Executable::step_times is wanted: each step is timed
   bool explain_cache = false;  // CompiledModel::lookups is wanted
+  // None: a library for this process alone. Else one that holds its own run side, for processors with the instructions of these levels;
+  // none of them: those of this machine. Programs for GPUs do not have it yet.
+  std::optional<std::vector<Isa>> package = {};
   ChooseOptions choose = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
   // program with a lock, in which nothing is measured.
@@ -92,7 +95,8 @@ struct CompiledModel {
   std::vector<std::span<const std::byte>> constants;  // in the order of ToroidProgram::constants
   std::shared_ptr<const void> owner;                  // of the constants
   std::string name;
-  Isa isa;  // that the library needs
+  Isa isa;                       // that the library needs
+  std::vector<Isa> levels = {};  // of a package: all, the most demanding first
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;

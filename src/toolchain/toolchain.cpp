@@ -289,9 +289,10 @@ std::string Toolchain::compile_shared(std::string_view source, const CompileOpti
   return run_compiler(std::move(arguments), source, options, "library", folder.path());
 }
 
-std::string Toolchain::link_shared(std::span<const std::string> objects, const CompileOptions& options) const {
+std::string Toolchain::link(std::span<const std::string> objects, std::vector<std::string> before, std::vector<std::string> behind,
+                            const CompileOptions& options) const {
   const TempFolder folder;
-  std::vector<std::string> arguments = link_flags();
+  std::vector<std::string> arguments = std::move(before);
   append(arguments, options_.extra_flags);
   append(arguments, options.extra_flags);
   for (size_t i = 0; i < objects.size(); ++i) {
@@ -299,8 +300,19 @@ std::string Toolchain::link_shared(std::span<const std::string> objects, const C
     write_file_atomically(path, objects[i]);
     arguments.push_back(path.string());
   }
-  append(arguments, link_libraries());
+  append(arguments, std::move(behind));
   return run_compiler(std::move(arguments), {}, options, "library", folder.path());
+}
+
+std::string Toolchain::link_shared(std::span<const std::string> objects, const CompileOptions& options) const {
+  return link(objects, link_flags(), link_libraries(), options);
+}
+
+std::string Toolchain::link_package(std::span<const std::string> objects, const RunSide& run_side, const RunSideUse& use,
+                                    const CompileOptions& options) const {
+  std::vector<std::string> behind = link_arguments(run_side, use);
+  if (!options.debug) behind.emplace_back("-Wl,-s");
+  return link(objects, {}, std::move(behind), options);
 }
 
 Isa Toolchain::probe_isa() const {

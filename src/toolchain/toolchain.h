@@ -21,6 +21,7 @@
 #include "toolchain/compiler.h"
 #include "toolchain/kept_sources.h"
 #include "toolchain/probe_cache.h"
+#include "toolchain/run_side.h"
 
 namespace toroid {
 
@@ -65,6 +66,9 @@ class Toolchain {
   // These throw Error{ToolFailed} with the compiler's first lines, its command and where the source was kept.
   std::string compile_object(std::string_view source, const CompileOptions& options = {}) const;
   std::string link_shared(std::span<const std::string> objects, const CompileOptions& options = {}) const;
+  // The same with the run side: a package's library, which needs nothing but the C library.
+  std::string link_package(std::span<const std::string> objects, const RunSide& run_side, const RunSideUse& use,
+                           const CompileOptions& options = {}) const;
   // Source to shared library in one run of the compiler.
   std::string compile_shared(std::string_view source, const CompileOptions& options = {}) const;
 
@@ -72,6 +76,8 @@ class Toolchain {
   Isa probe_isa() const;
   bool isa_works(const Isa& isa) const;
   std::vector<std::string> compile_flags(const CompileOptions& options) const;
+  std::string link(std::span<const std::string> objects, std::vector<std::string> before, std::vector<std::string> behind,
+                   const CompileOptions& options) const;
   std::string run_compiler(std::vector<std::string> arguments, std::string_view source, const CompileOptions& options,
                            std::string_view product, const std::filesystem::path& folder) const;
 

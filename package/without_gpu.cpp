@@ -1,0 +1,33 @@
+// In the place of src/runtime/cuda/ in packages of programs for processors, which call none of it. The linker takes these definitions, for
+// their archive comes first.
+#include "base/error.h"
+#include "runtime/cuda/program_on_device.h"
+
+namespace toroid::cuda {
+namespace {
+
+[[noreturn]] void refuse() { throw Error(ErrorKind::Unsupported, "this package holds no driver of GPUs"); }
+
+}  // namespace
+
+const Device& Device::get(int) { refuse(); }
+std::string Device::name() const { refuse(); }
+OnDevice::OnDevice(const Device&) { refuse(); }
+OnDevice::~OnDevice() = default;
+Stream::Stream() { refuse(); }
+Stream::~Stream() = default;
+void Stream::synchronize() const { refuse(); }
+Memory::Memory(const Stream&, size_t) { refuse(); }
+Memory::~Memory() = default;
+
+void ProgramOnDevice::Delete::operator()(ProgramOnDevice*) const {}
+ProgramOnDevice::Owner ProgramOnDevice::load(const Device&, RuntimePool&, const ToroidProgram&, const ToroidGpuProgram&) { refuse(); }
+void ProgramOnDevice::run(const Call&, std::span<const std::span<const std::byte>>, std::vector<HostTensor>&) { refuse(); }
+void ProgramOnDevice::start(const Call&, std::span<const std::span<const std::byte>>, std::span<DeviceTensor>, StreamHandle) { refuse(); }
+void ProgramOnDevice::wait() { refuse(); }
+DeviceTimes ProgramOnDevice::time(const Call&, std::span<const std::span<const std::byte>>, const DeviceTimesOptions&) { refuse(); }
+void ProgramOnDevice::forget_constant(size_t) { refuse(); }
+void ProgramOnDevice::forget_prepared() { refuse(); }
+void ProgramOnDevice::read_constant(size_t, std::span<std::byte>) { refuse(); }
+
+}  // namespace toroid::cuda

@@ -1,0 +1,62 @@
+#include "toolchain/run_side.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "support/process/subprocess.h"
+
+namespace toroid {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path own_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+}  // namespace
+
+std::optional<RunSide> find_run_side() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return std::nullopt;
+#else
+  const fs::path own = own_folder();
+  const fs::path places[] = {own / "run_side", own.parent_path() / "run_side", own.parent_path() / "lib" / "toroid"};
+  for (const fs::path& folder : places) {
+    if (fs::exists(folder / "fingerprint")) return RunSide{folder, read_file(folder / "fingerprint")};
+  }
+  throw Error(ErrorKind::Environment,
+              fmt::format("the run side of packages is not in {}, {} or {}", places[0].string(), places[1].string(), places[2].string()))
+      .help("build toroid anew (./run build), or copy the folder run_side beside the command");
+#endif
+}
+
+std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use) {
+  const auto file = [&](std::string_view name) { return (run_side.folder / name).string(); };
+  std::vector<std::string> arguments = {"-shared", "-nodefaultlibs"};
+  if (find_program("mold")) arguments.emplace_back("-fuse-ld=mold");
+  arguments.insert(arguments.end(), {"-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now",
+                                     "-Wl,-u,toroid_api", fmt::format("-Wl,--version-script={}", file("exports.map"))});
+  // These come first and whole, so that what they define is not taken from the run side.
+  arguments.emplace_back("-Wl,--whole-archive");
+  arguments.push_back(file("libtoroid_glibc.a"));
+  arguments.push_back(file("libtoroid_without_gpu.a"));
+  arguments.push_back(file("libtoroid_without_loader.a"));
+  if (!use.special_functions) arguments.push_back(file("libtoroid_without_special_functions.a"));
+  if (!use.onednn) arguments.push_back(file("libtoroid_without_onednn.a"));
+  arguments.emplace_back("-Wl,--no-whole-archive");
+  arguments.emplace_back("-Wl,--start-group");
+  for (const char* archive : {"libtoroid_run.a", "libtoroid_vector_math.a", "libmvec.a"}) {
+    if (fs::exists(run_side.folder / archive)) arguments.push_back(file(archive));
+  }
+  arguments.emplace_back("-Wl,--end-group");
+  for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
+    if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
+  }
+  return arguments;
+}
+
+}  // namespace toroid

@@ -1,0 +1,27 @@
+// The run side of packages: what compiled programs need while they run, as archives to link, and the C library as packages may use it. The build
+// puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace toroid {
+
+struct RunSide {
+  std::filesystem::path folder;
+  std::string fingerprint;  // of all its files
+};
+// None in builds with sanitizers, whose code needs more than the C library. Throws Error{Environment} where it is missing.
+std::optional<RunSide> find_run_side();
+
+// What a program needs beyond kernels that its own list names (codegen/wrapper/package_entry.h).
+struct RunSideUse {
+  bool special_functions = false;
+  bool onednn = false;
+};
+// What the compiler is given besides the program's objects.
+std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use);
+
+}  // namespace toroid

@@ -1,0 +1,159 @@
+// Packages as a user has them: one file that needs the C library alone, old ones too, and runs its program by itself.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "base/file/file.h"
+#include "base/machine/machine.h"
+#include "cli/cli_for_test.h"
+
+namespace toroid {
+namespace {
+
+// Two layers: the first test programs that users compile.
+std::string mlp() {
+  std::string weights, bias;
+  for (int i = 0; i < 64; ++i) weights += fmt::format("{}{}", i == 0 ? "" : ", ", 0.125 * (i % 7) - 0.25);
+  for (int i = 0; i < 8; ++i) bias += fmt::format("{}{}", i == 0 ? "" : ", ", 0.5 * i - 1);
+  return fmt::format(
+      "program \"mlp\"\nconstant 0 \"w\": f32[8, 8] = [{}]\nconstant 1 \"b\": f32[8] = [{}]\n"
+      "graph(x: f32[4, 8]) {{\n  w: f32[8, 8] = constant(0)\n  b: f32[8] = constant(1)\n  y: f32[4, 8] = aten::mm(x, w)\n"
+      "  z: f32[4, 8] = aten::add.Tensor(y, b)\n  t: f32[4, 8] = aten::tanh(z)\n  return t\n}}\n",
+      weights, bias);
+}
+
+class Packages : public Cli {
+ protected:
+  void compile(const std::string& text, const std::string& output, std::vector<std::string> more = {},
+               std::vector<std::pair<std::string, std::string>> environment = {}) {
+    write_file_atomically(path("model.txt"), std::string_view(text));
+    std::vector<std::string> command = {"compile", path("model.txt"), "-o", path(output)};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = toroid(command, std::move(environment));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  }
+  std::string output_of(std::vector<std::string> argv, std::vector<std::pair<std::string, std::string>> environment = {}) const {
+    const ProcessResult result = run_process({.argv = std::move(argv), .folder = path(""), .environment = std::move(environment)});
+    EXPECT_TRUE(result.ok()) << result.outcome() << result.errors;
+    return result.output;
+  }
+  std::string first_steps(const std::string& package, std::vector<std::pair<std::string, std::string>> environment = {}) const {
+    return output_of({FIRST_STEPS, path(package)}, std::move(environment));
+  }
+  // What readelf prints, one match a line.
+  std::set<std::string> found_in(const std::string& text, const std::regex& pattern) const {
+    std::set<std::string> found;
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) found.insert((*match)[1]);
+    return found;
+  }
+};
+
+TEST_F(Packages, NeedTheCLibraryAlone) {
+  compile(mlp(), "mlp.so");
+  const std::string dynamic = output_of({"readelf", "-dW", path("mlp.so")});
+  for (const std::string& name : found_in(dynamic, std::regex(R"(\(NEEDED\).*\[(.*)\])"))) {
+    EXPECT_TRUE(name == "libc.so.6" || name == "libm.so.6" || name.starts_with("ld-linux")) << name;
+  }
+}
+
+TEST_F(Packages, NeedNoNewerGlibcThan2_28) {
+  compile(mlp(), "mlp.so");
+  const std::set<std::string> versions = found_in(output_of({"readelf", "-VW", path("mlp.so")}), std::regex(R"(Name: GLIBC_2\.([0-9]+))"));
+  EXPECT_FALSE(versions.empty());
+  for (const std::string& version : versions) EXPECT_LE(std::stoi(version), 28) << version;
+}
+
+TEST_F(Packages, ShowTheirInterfaceAlone) {
+  compile(mlp(), "mlp.so");
+  EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("mlp.so")}), std::regex(R"((?:^|\n)([^ @\n]+))")),
+            (std::set<std::string>{"toroid_api", "toroid_levels"}));
+}
+
+TEST_F(Packages, RunInAProgramInC) {
+  compile(mlp(), "mlp.so");
+  write_file_atomically(path("x.txt"), std::string_view("x"));
+  std::vector<float> x(32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2);
+  const SafeTensor input = {"x", DType::F32, {4, 8}, std::as_bytes(std::span(x))};
+  write_safetensors(path("in.safetensors"), {&input, 1});
+  ASSERT_EQ(toroid({"run", path("model.txt"), "--inputs", path("in.safetensors"), "--outputs", path("out.safetensors")}).exit_code, 0);
+  const SafeTensors results = read_safetensors(path("out.safetensors"));
+  double sum = 0;
+  for (size_t i = 0; i < 32; ++i) sum += reinterpret_cast<const float*>(results.tensors[0].bytes.data())[i];
+  EXPECT_EQ(first_steps("mlp.so"), fmt::format("{} {:.6f}\n", machine().isa.name(), sum));
+}
+
+// The loader keeps the path as it was given.
+TEST_F(Packages, FindTheirFileByARelativePath) {
+  compile(mlp(), "mlp.so");
+  const std::string by_path = first_steps("mlp.so");
+  EXPECT_EQ(output_of({FIRST_STEPS, "./mlp.so"}), by_path);
+}
+
+TEST_F(Packages, GiveTheSameResultsByTheirOwnRunSide) {
+  compile(mlp(), "mlp.so");
+  std::vector<float> x(32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.01f * static_cast<float>(i);
+  const SafeTensor input = {"x", DType::F32, {4, 8}, std::as_bytes(std::span(x))};
+  write_safetensors(path("in.safetensors"), {&input, 1});
+  output_of({RUN_PACKAGE, path("mlp.so"), path("in.safetensors"), path("own.safetensors")});
+  for (const char* model : {"model.txt", "mlp.so"}) {
+    ASSERT_EQ(toroid({"run", path(model), "--inputs", path("in.safetensors"), "--outputs", path("out.safetensors")}).exit_code, 0);
+    EXPECT_EQ(read_file(path("own.safetensors")), read_file(path("out.safetensors"))) << model;
+  }
+}
+
+TEST_F(Packages, MayHaveTheirWeightsBesideThem) {
+  compile(mlp(), "whole.so");
+  compile(mlp(), "mlp.so", {"--weights", path("mlp.weights")});
+  EXPECT_LT(fs::file_size(path("mlp.so")), fs::file_size(path("whole.so")));
+  EXPECT_EQ(first_steps("mlp.so"), first_steps("whole.so"));
+  fs::rename(path("mlp.weights"), path("elsewhere"));
+  const ProcessResult result = run_process({.argv = {FIRST_STEPS, path("mlp.so")}});
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_NE(result.errors.find("the weight 'w' is missing"), std::string::npos) << result.errors;
+}
+
+TEST_F(Packages, AreVerifiedByTheCommand) {
+  compile(mlp(), "mlp.so", {"--cpu", "baseline"});
+  const Outcome whole = toroid({"verify", "mlp.so"});
+  EXPECT_EQ(whole.exit_code, 0);
+  EXPECT_TRUE(whole.output.starts_with("mlp.so: whole; for baseline; ")) << whole.output;
+  std::string bytes = read_file(path("mlp.so"));
+  bytes[bytes.size() / 2] ^= 1;
+  write_file_atomically(path("bad.so"), std::string_view(bytes));
+  const Outcome damaged = toroid({"verify", "mlp.so", "bad.so"});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_TRUE(damaged.errors.starts_with("error: bad.so is damaged: its library")) << damaged.errors;
+}
+
+TEST_F(Packages, AreTheSameBytesEachTime) {
+  compile(mlp(), "one.so", {"--no-cache"});
+  fs::create_directories(path("elsewhere"));
+  compile(mlp(), "elsewhere/two.so", {"--no-cache"}, {{"TMPDIR", path("elsewhere")}});
+  EXPECT_TRUE(read_file(path("one.so")) == read_file(path("elsewhere/two.so")));
+}
+
+TEST_F(Packages, RunTheLevelThatTheMachineHas) {
+  if (machine().isa.level < IsaLevel::Avx2) GTEST_SKIP() << "the machine has the baseline alone";
+  compile(mlp(), "mlp.so", {"--cpu", "avx2,baseline"});
+  for (const char* level : {"baseline", "avx2"}) {
+    const std::string printed = first_steps("mlp.so", {{"TOROID_MACHINE", level}});
+    EXPECT_EQ(printed.substr(0, printed.find(' ')), level);
+  }
+}
+
+TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
+  compile(mlp(), "mlp.so");
+  std::string bytes = read_file(path("mlp.so"));
+  const size_t text = bytes.find("no program of its own");  // words that nothing reads unless it is printed
+  ASSERT_NE(text, bytes.npos);
+  bytes[text] = 'N';
+  write_file_atomically(path("mlp.so"), std::string_view(bytes));
+  const ProcessResult result = run_process({.argv = {FIRST_STEPS, path("mlp.so")}});
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_NE(result.errors.find("its library"), std::string::npos) << result.errors;
+}
+
+}  // namespace
+}  // namespace toroid
