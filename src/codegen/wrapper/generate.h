@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
