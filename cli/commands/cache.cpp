@@ -106,7 +106,9 @@ int stats(bool as_json) {
 int explain(const std::string& model, bool as_json) {
   CompileSession session;
   Store& store = session.cache().store();
-  const GraphKeyParts parts;
+  CompileModelOptions of_package;
+  of_package.package.emplace();
+  const GraphKeyParts parts = key_parts(of_package);
   const MappedFile file(model);
   GraphCache cache(session.cache());
   CacheLookup by_file{"model file", model_key(file.bytes(), parts, session.toolchain())};
@@ -146,7 +148,8 @@ int cmd_cache(int argc, const char* const* argv) {
   };
   std::string model, path, size, kind;
   Flags& stats_command = command("stats", "what is in it, and what it saved");
-  Flags& explain_command = command("explain", "why a model would be a hit or a miss: the nearest entry, and the parts that differ");
+  Flags& explain_command =
+      command("explain", "why compiling a model with -o would be a hit or a miss: the nearest entry, and the parts that differ");
   explain_command.add_option("MODEL", model, "a .pt2 file").required();
   Flags& verify_command = command("verify", "check every entry; damaged ones are removed");
   Flags& gc_command = command("gc", "remove the least recently used entries beyond a size");

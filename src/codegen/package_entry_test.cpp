@@ -11,7 +11,7 @@ TEST(PackageEntry, LevelsHaveNamespacesInThePlaceOfNamesOfC) {
   EXPECT_EQ(
       unit_of_level("#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\nextern \"C\" void kernel(float* x) {\n}\n", 1),
       "#define TOROID_LEVEL\nnamespace level1 {\n#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\n"
-      "ENTRY void kernel(float* x) {\n}\n\n}\n");
+      "void kernel(float* x) {\n}\n\n}\n");
 }
 
 TEST(PackageEntry, ListsLevelsAndKernels) {

@@ -126,6 +126,8 @@ void refuse_to_measure_for_others(const CompileModelOptions& options) {
   }
 }
 
+}  // namespace
+
 GraphKeyParts key_parts(const CompileModelOptions& options) {
   check_left_out(options.without_passes);
   refuse_for_gpus(options);
@@ -140,6 +142,8 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .target = target_text(options),
           .choices = choices_text(options)};
 }
+
+namespace {
 
 // Why the graph cache cannot serve this compilation; empty when it can.
 std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache) {

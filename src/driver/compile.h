@@ -89,6 +89,10 @@ struct PhaseTime {
   double seconds;
 };
 
+struct GraphKeyParts;
+// What the key of a program has of the options. Throws as compiling does for options that do not go together.
+GraphKeyParts key_parts(const CompileModelOptions& options);
+
 struct CompiledModel {
   std::optional<Program> program;                     // the general form at core level, as compiled, if it was to be kept
   std::string library;                                // bytes of the shared library

@@ -97,6 +97,7 @@ TEST_F(Keys, AnotherBuildOfToroidIsAMiss) {
   ASSERT_NE(note, bytes.npos) << "toroid is linked with a build id";
   bytes[note + 12] = static_cast<char>(bytes[note + 12] ^ 1);
   write_file_atomically(other, bytes, 0777);
+  fs::create_directory_symlink(original.parent_path() / "run_side", folder_.path() / "run_side");
   EXPECT_EQ(said_by(other).find("hit: model file"), std::string::npos);
   EXPECT_NE(said_by(other).find("hit: model file"), std::string::npos) << "its own entry";
 }

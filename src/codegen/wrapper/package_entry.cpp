@@ -27,9 +27,10 @@ std::string_view symbol_of(std::string_view kernel) {
 
 }  // namespace
 
-// Kernels have C's names, so that files can call each other's; here it is the namespace's.
+// Kernels have C's names, so that files can call each other's; here it is the namespace's. A macro would not do: the unit has what it names of
+// the prelude already.
 std::string unit_of_level(std::string_view unit, size_t position) {
-  constexpr std::string_view kOfC = "\nextern \"C\" void ", kOfNamespace = "\nENTRY void ";
+  constexpr std::string_view kOfC = "\nextern \"C\" void ", kOfNamespace = "\nvoid ";
   std::string result = fmt::format("#define TOROID_LEVEL\nnamespace level{} {{\n", position);
   while (!unit.empty()) {
     const size_t found = unit.find(kOfC);
