@@ -34,9 +34,8 @@ void run_with_copies(Context& context) {
   std::vector<HostTensor> inputs;
   for (const InputView& view : context.inputs) {
     HostTensor dense(view.dtype, {view.sizes.begin(), view.sizes.end()});
-    const std::vector<int64_t> rows = strides_of(view.sizes);
-    const std::span<const int64_t> given = view.strides == nullptr ? std::span<const int64_t>(rows) : std::span(view.strides, rows.size());
-    copy_strided(dense.mutable_data<std::byte>(), rows, view.data, given, view.sizes, static_cast<size_t>(size_bytes(view.dtype)));
+    copy_strided(dense.mutable_data<std::byte>(), strides_of(view.sizes), view.data, strides_given(view), view.sizes,
+                 static_cast<size_t>(size_bytes(view.dtype)));
     inputs.push_back(std::move(dense));
   }
   const std::vector<HostTensor> results = context.executable.run(inputs);

@@ -127,10 +127,7 @@ DLManagedTensor* make_on_gpu(int gpu, DType dtype, std::span<const int64_t> size
 
 // The bytes between the first and the last element of a tensor, for those whose strides are not negative.
 std::span<const std::byte> extent_of(const InputView& view) {
-  const std::vector<int64_t> rows = view.strides == nullptr ? strides_of(view.sizes) : std::vector<int64_t>();
-  const std::span<const int64_t> strides =
-      view.strides == nullptr ? std::span<const int64_t>(rows) : std::span(view.strides, view.sizes.size());
-  return {view.data, static_cast<size_t>(extent_bytes(view.sizes, strides, size_bytes(view.dtype)).value_or(0))};
+  return {view.data, static_cast<size_t>(extent_bytes(view.sizes, strides_given(view), size_bytes(view.dtype)).value_or(0))};
 }
 
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -154,7 +151,6 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
   options_ = &options;
   made_ = made;
   gpu_ = gpu;
-  std::fill_n(made, count_, nullptr);
   memory_.begin_call();
   if (options.into == nullptr) return;
   std::vector<std::span<const std::byte>> written;
@@ -220,10 +216,7 @@ void RunOutputs::lend(size_t output, const DeviceTensor& tensor) {
 void RunOutputs::end() {
   for (const Later& each : later_) {
     const InputView view = view_of(each.into, "output", 0, device(), true);
-    const std::vector<int64_t> rows = strides_of(view.sizes);
-    const std::span<const int64_t> strides =
-        view.strides == nullptr ? std::span<const int64_t>(rows) : std::span(view.strides, rows.size());
-    copy_strided(const_cast<std::byte*>(view.data), strides, each.value.bytes().data(), rows, view.sizes,
+    copy_strided(const_cast<std::byte*>(view.data), strides_given(view), each.value.bytes().data(), strides_of(view.sizes), view.sizes,
                  static_cast<size_t>(size_bytes(view.dtype)));
   }
   later_.clear();

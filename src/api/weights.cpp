@@ -35,9 +35,7 @@ LoadedProgram::NewValue new_value(const ToroidProgram& program, const char* name
                                                 shape_text(view.sizes), constant.type));
   const auto bytes = static_cast<size_t>(constant.bytes);
   auto made = asking_for(bytes, "a weight", [&] { return std::make_shared<AlignedBytes>(bytes); });
-  const std::vector<int64_t> in_rows = strides_of(sizes);
-  copy_strided(reinterpret_cast<std::byte*>(made->data()), strides_of_constant(constant), view.data,
-               view.strides == nullptr ? std::span<const int64_t>(in_rows) : std::span(view.strides, sizes.size()), sizes,
+  copy_strided(reinterpret_cast<std::byte*>(made->data()), strides_of_constant(constant), view.data, strides_given(view), sizes,
                static_cast<size_t>(size_bytes(view.dtype)));
   return {position, std::move(made)};
 }

@@ -14,6 +14,28 @@
 namespace toroid {
 namespace {
 
+// Files' objects, made by so many compilers at a time.
+std::vector<std::string> compiled_side_by_side(size_t count, int threads, const std::function<std::string(size_t)>& compile) {
+  Progress progress("compiling kernels", count);
+  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
+  std::vector<std::future<std::string>> objects;
+  for (size_t i = 0; i < count; ++i) {
+    objects.push_back(pool.submit([&, i] {
+      std::string object = compile(i);
+      progress.advance();
+      return object;
+    }));
+  }
+  std::vector<std::string> built;
+  for (auto& object : objects) built.push_back(object.get());
+  return built;
+}
+
+CompileOptions linking_of(CompileOptions how) {
+  how.name = "program";
+  return how;
+}
+
 std::string build_of_cpp(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
   auto options = [&](size_t unit) {
     CompileOptions result = how;
@@ -22,21 +44,8 @@ std::string build_of_cpp(const std::vector<std::string>& units, const Toolchain&
     return result;
   };
   if (units.size() == 1) return tools.compile_shared(units[0], options(0));
-  Progress progress("compiling kernels", units.size());
-  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < units.size(); ++i) {
-    objects.push_back(pool.submit([&, i] {
-      std::string object = tools.compile_object(units[i], options(i));
-      progress.advance();
-      return object;
-    }));
-  }
-  std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
-  CompileOptions linking = how;
-  linking.name = "program";
-  return tools.link_shared(built, linking);
+  const auto compile = [&](size_t unit) { return tools.compile_object(units[unit], options(unit)); };
+  return tools.link_shared(compiled_side_by_side(units.size(), threads, compile), linking_of(how));
 }
 
 }  // namespace
@@ -46,31 +55,20 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
   const std::vector<std::string>& units = sources.units;
-  Progress progress("compiling kernels", units.size() * sources.levels.size());
-  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (size_t level = 0; level < sources.levels.size(); ++level) {
-    for (size_t unit = 0; unit < units.size(); ++unit) {
-      objects.push_back(pool.submit([&, level, unit] {
-        CompileOptions options = how;
-        options.name = name_of_unit(units, unit);
-        options.isa = sources.levels[level];
-        options.origin_of_line = [&](size_t line) {
-          return line <= codegen::kLinesBeforeUnit ? "" : codegen::origin_of_line(units[unit], line - codegen::kLinesBeforeUnit);
-        };
-        std::string text = codegen::unit_of_level(units[unit], level);
-        if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
-        std::string object = tools.compile_object(text, options);
-        progress.advance();
-        return object;
-      }));
-    }
-  }
-  std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
-  CompileOptions linking = how;
-  linking.name = "program";
-  return tools.link_package(built, sources.run_side, sources.use, linking);
+  const auto compile = [&](size_t i) {
+    const size_t level = i / units.size(), unit = i % units.size();
+    CompileOptions options = how;
+    options.name = name_of_unit(units, unit);
+    options.isa = sources.levels[level];
+    options.origin_of_line = [&](size_t line) {
+      return line <= codegen::kLinesBeforeUnit ? "" : codegen::origin_of_line(units[unit], line - codegen::kLinesBeforeUnit);
+    };
+    std::string text = codegen::unit_of_level(units[unit], level);
+    if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
+    return tools.compile_object(text, options);
+  };
+  const std::vector<std::string> objects = compiled_side_by_side(units.size() * sources.levels.size(), threads, compile);
+  return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
 }
 
 std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
@@ -107,9 +105,7 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
   }
   std::vector<std::string> built;
   for (auto& object : objects) built.push_back(object.get());
-  CompileOptions linking = how;
-  linking.name = "program";
-  return tools.link_shared(built, linking);
+  return tools.link_shared(built, linking_of(how));
 }
 
 }  // namespace toroid

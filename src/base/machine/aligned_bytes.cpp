@@ -27,14 +27,4 @@ AlignedBytes::AlignedBytes(size_t bytes)
 
 AlignedBytes::~AlignedBytes() { ::operator delete(data_, alignment_of(size_)); }
 
-bool take_smallest(std::list<AlignedBytes>& from, size_t size, size_t most, std::list<AlignedBytes>& to) {
-  auto best = from.end();
-  for (auto each = from.begin(); each != from.end(); ++each) {
-    if (each->size() >= size && each->size() <= most && (best == from.end() || each->size() < best->size())) best = each;
-  }
-  if (best == from.end()) return false;
-  to.splice(to.begin(), from, best);
-  return true;
-}
-
 }  // namespace toroid

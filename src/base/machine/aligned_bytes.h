@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 
 namespace toroid {
 
@@ -22,9 +21,5 @@ class AlignedBytes {
   size_t size_;
   char* data_;
 };
-
-// Moves the smallest block that has at least `size` bytes and at most `most` from the one list to the front of the other. False where there
-// is none.
-bool take_smallest(std::list<AlignedBytes>& from, size_t size, size_t most, std::list<AlignedBytes>& to);
 
 }  // namespace toroid

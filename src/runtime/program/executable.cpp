@@ -13,6 +13,10 @@
 #include "tensor/strided_copy.h"
 
 namespace toroid {
+std::vector<int64_t> strides_given(const InputView& input) {
+  return input.strides == nullptr ? strides_of(input.sizes) : std::vector<int64_t>(input.strides, input.strides + input.sizes.size());
+}
+
 namespace {
 
 // Bytes of a buffer that is updated in place. Smaller ones are copied at no cost, and a call that fails leaves them as they were.
@@ -183,10 +187,6 @@ void require_shared_elements(const char* name, const std::byte* copy, std::span<
       .help("write the input's type without strides, or give it elements that repeat");
 }
 
-std::vector<int64_t> strides_given(const InputView& input) {
-  return input.strides == nullptr ? strides_of(input.sizes) : std::vector<int64_t>(input.strides, input.strides + input.sizes.size());
-}
-
 std::vector<InputView> views_of(std::span<const HostTensor> tensors) {
   std::vector<InputView> views;
   for (const HostTensor& tensor : tensors) views.push_back({tensor.dtype(), tensor.sizes(), nullptr, tensor.bytes().data()});
@@ -228,8 +228,6 @@ Executable Executable::load(const std::filesystem::path& library, const std::fil
   return with_typed_memory("loading a program",
                            [&] { return Executable(LoadedProgram::load(library, weights, RuntimePool::shared(threads)), gpu); });
 }
-
-const std::shared_ptr<LoadedProgram>& Executable::program() const { return state_->program; }
 
 const Executable::State::Sized& Executable::State::find_sizes(std::span<const InputView> inputs) {
   const auto is_same = [&] {

@@ -31,6 +31,7 @@ struct InputView {
   const int64_t* strides = nullptr;  // in elements; null: contiguous
   const std::byte* data = nullptr;   // of the first element
 };
+std::vector<int64_t> strides_given(const InputView& input);
 
 // Where memory runs out its functions throw Error{Environment}, and it stays usable.
 class Executable {
@@ -47,8 +48,6 @@ class Executable {
   static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu);
   Executable(Executable&&) noexcept;
   ~Executable();
-
-  const std::shared_ptr<LoadedProgram>& program() const;
 
   // All outputs in the program's order, buffers' new values included; these are also kept for the next call, which may write over them
   // (ToroidOutputInfo::in_place) if nobody holds them any more. A call that fails has updated no buffers, but for those in place, which may
