@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes libc.so.6, libm.so.6 and the loader as glibc 2.28 had them, to link against: names and versions without code. A function has the newest
-# version up to 2.28; what another library had then, and what came later, is not there.
+# Makes libc.so.6, libm.so.6 and the loader as glibc 2.28 had them, to link against: names and versions without code. A function has the
+# newest version up to 2.28; what another library had then, and what came later, is not there.
 #
 # usage: symbols_of_glibc.sh FOLDER [COMPILER]
 set -euo pipefail

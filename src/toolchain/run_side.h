@@ -1,5 +1,5 @@
-// The run side of packages: what compiled programs need while they run, as archives to link, and the C library as packages may use it. The build
-// puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid.
+// The run side of packages: what compiled programs need while they run, as archives to link, and the C library as packages may use it. The
+// build puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid.
 #pragma once
 
 #include <filesystem>

@@ -135,9 +135,9 @@ TEST_F(Packages, AreTheSameBytesEachTime) {
 }
 
 TEST_F(Packages, RunTheLevelThatTheMachineHas) {
-  if (machine().isa.level < IsaLevel::Avx2) GTEST_SKIP() << "the machine has the baseline alone";
   compile(mlp(), "mlp.so", {"--cpu", "avx2,baseline"});
   for (const char* level : {"baseline", "avx2"}) {
+    if (!has_instructions(parse_isa(level), machine().isa)) continue;  // all have the baseline
     const std::string printed = first_steps("mlp.so", {{"TOROID_MACHINE", level}});
     EXPECT_EQ(printed.substr(0, printed.find(' ')), level);
   }

@@ -22,8 +22,8 @@ REPOSITORY = pathlib.Path(__file__).parents[2]
 
 def run_batch(options, deadline, first, count):
     """A child process for each few programs: PyTorch's exporter grows with every program."""
-    command = [sys.executable, str(pathlib.Path(__file__).parent / "batch.py"), str(options.seed), str(first), str(count), str(options.toroid), str(options.save),
-               options.device]
+    command = [sys.executable, str(pathlib.Path(__file__).parent / "batch.py"), str(options.seed), str(first), str(count), str(options.toroid),
+               str(options.save), options.device]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=max(0, min(120 * count, deadline - time.monotonic())))
         lines, tail = done.stdout.splitlines(), done.stderr[-300:]

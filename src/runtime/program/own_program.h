@@ -18,8 +18,8 @@ struct OwnProgram {
 // Throws Error{Unsupported} where there is none, and Error{Environment} where its file cannot be found.
 OwnProgram own_program();
 
-// Throws Error{Environment} unless the code that runs is that of `library`, its file's first bytes: the file may have been replaced since it was
-// loaded, and its weights are then another program's.
+// Throws Error{Environment} unless the code that runs is that of `library`, its file's first bytes: the file may have been replaced since it
+// was loaded, and its weights are then another program's.
 void refuse_other_code(const OwnProgram& own, std::string_view library);
 
 }  // namespace toroid

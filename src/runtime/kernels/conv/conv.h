@@ -39,8 +39,9 @@ ImageStrides image_strides(const ToroidOperand& x);
 // Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
 bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
 
-// A product with the image's columns, made block by block, or, transposed, one whose columns are added where they belong. Any strides of the
-// inputs, the output contiguous. The second in float64 and integers, which wrap in their own dtype; it throws Error{Unsupported} for others.
+// A product with the image's columns, made block by block, or, transposed, one whose columns are added where they belong. Any strides of
+// the inputs, the output contiguous. The second in float64 and integers, which wrap in their own dtype; it throws Error{Unsupported} for
+// others.
 std::unique_ptr<const KernelPlan> plan_columns_f32(const KernelCall& call);
 std::unique_ptr<const KernelPlan> plan_columns(const KernelCall& call);
 
