@@ -60,6 +60,7 @@ def main():
     print("| program | old, ms | new, ms | ratio |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         caches = [(options.cache or pathlib.Path(folder)).resolve() / name for name in ("old", "new")]
+        caches[0].parent.mkdir(parents=True, exist_ok=True)
         for file in options.files:
             old, new, low, ratio, high = compare((options.old, options.new), file, options, caches)
             ratios[file.stem] = ratio

@@ -112,7 +112,12 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   Builder scratch_builder(scratch, builder.symbols(), &guards);
   const Tensor start = scratch_builder.emit(Input{0}, {}, {{.dtype = base.dtype(), .sizes = base.sizes()}})[0];
   Tensor end = start;
-  for (const ViewStep& step : steps) end = apply(scratch_builder, step, end);
+  std::vector<ViewStep> moving;  // without conversions to the dtype that the tensor has, which would convert positions
+  for (const ViewStep& step : steps) {
+    const Tensor seen = apply(scratch_builder, step, end);
+    if (seen.id() != end.id()) moving.push_back(step);
+    end = seen;
+  }
   std::vector<ValueId> path;  // from the view back to the base, without it
   bool undoable = true;
   int slices = 0;
@@ -138,7 +143,7 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   // Any other view: the view of the elements' positions tells where each written element belongs.
   Tensor positions = builder.reshape(builder.arange(base.numel()), base.sizes());
   if (changes_dtype) positions = builder.bitcast(builder.cast(positions, position_dtype(base)), base.dtype());
-  for (const ViewStep& step : steps) positions = apply(builder, step, positions);
+  for (const ViewStep& step : moving) positions = apply(builder, step, positions);
   if (changes_dtype) positions = builder.bitcast(positions, position_dtype(base));
   const Tensor flat = builder.reshape(base, {base.numel()});
   const Tensor source = builder.bitcast(value, base.dtype());

@@ -91,6 +91,11 @@ const Case kKnownValues[] = {
      "x: f32[2, 2, 2]",
      "out: f32[2, 2, 2] = aten::fill_diagonal_(x, 5)",
      {5, 0.25, -1.25, 0.5, -1, 0.75, -0.75, 5}},
+    {"bytes of a view that converts nothing, more than a byte can count",
+     "x: i8[3, 80]",
+     "same: i8[3, 80] = aten::type_as(x, x)\n  diagonal: i8[3] = aten::diagonal(same)\n"
+     "  filled: i8[3] = aten::fill_.Scalar(diagonal, 4)\n  out: i64[3] = aten::sum.dim_IntList(x, [1])",
+     {84, 83, 85}},
     {"ldexp_ by integers", "x: f32[3], n: i64[3]", "out: f32[3] = aten::ldexp_(x, n)", {-3, 0.25, -5}},
     {"full.out takes the dtype of out", "x: f64[2]", "out: f64[2] = aten::full.out([2], 0.1, out=x)", {0.1, 0.1}},
     // convolutions

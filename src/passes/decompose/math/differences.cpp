@@ -96,6 +96,12 @@ std::vector<Tensor> trapezoid(Decomposer& d, const Args& a) {
   const DType dtype = as_floating(y.dtype()), wide = compute_dtype(dtype);
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), y.rank());
   y = d.b.cast(y, compute_dtype(y.dtype()));
+  const sym::Expr count = y.size(dim);
+  if (!sym::known_lt(0, count)) {  // of nothing the integral is 0
+    Sizes none(y.sizes().size(), 0), missing = none;
+    missing[static_cast<size_t>(dim)] = sym::max(1 - count, 0);
+    y = d.b.pad(y, none, missing, 0.0);
+  }
   Tensor ends = d.b.cast(d.b.select(y, dim, 0) + d.b.select(y, dim, y.size(dim) - 1), wide);
   Tensor all = d.b.sum(is_floating(y.dtype()) ? y : d.b.cast(y, DType::I64), {dim});
   return {d.b.cast((d.b.cast(all, wide) - ends * 0.5) * a.number("dx"), dtype)};

@@ -91,9 +91,14 @@ std::vector<Tensor> median_along(Decomposer&, const Args& a) {
 template <bool ignore_nan>
 std::vector<Tensor> median(Decomposer& d, const Args& a) {
   Tensor x = require_real(a.tensor("self"));
-  if (x.numel().is_const(0)) return {d.b.full({}, x.dtype(), std::nan(""))};
-  const AlongDim along = along_dim(d.b.reshape(x, {x.numel()}), 0);
-  return {d.b.squeeze(selected("order.median", along, 1, {Scalar(ignore_nan)})[0], 0)};
+  const sym::Expr count = x.numel();
+  const Tensor of_nothing = d.b.full({}, x.dtype(), std::nan(""));
+  if (count.is_const(0)) return {of_nothing};
+  x = d.b.reshape(x, {count});
+  const bool may_be_empty = !sym::known_lt(0, count);
+  if (may_be_empty) x = d.b.pad(x, {0}, {sym::max(1 - count, 0)}, 0.0);
+  const Tensor found = d.b.squeeze(selected("order.median", along_dim(x, 0), 1, {Scalar(ignore_nan)})[0], 0);
+  return {may_be_empty ? where(eq(d.b.scalar(DType::I64, count), 0), of_nothing, found) : found};
 }
 
 // The most frequent element, the smallest of them, at its last place.

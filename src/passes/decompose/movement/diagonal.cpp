@@ -192,7 +192,7 @@ std::vector<Tensor> diagonal_scatter(Decomposer& d, const Args& a) {
     if (dim != dim1 && dim != dim2) index.push_back(axes.back());
   }
   const sym::Expr row = axes[static_cast<size_t>(dim1)];
-  source = with_an_element(source, -1);
+  source = with_an_element(source, source.rank() - 1);
   index.push_back(sym::min(sym::max(row - diagonal.row, 0), source.size(-1) - 1));
   Tensor spread = b.remap(source, axes, index);
   Tensor is_on = eq(positions(x, dim2), positions(x, dim1) + b.scalar(DType::I64, sym::Expr(offset)));
