@@ -6,15 +6,17 @@
 #   libtoroid_vector_math.a    libmvec's entries; libmvec.a what they jump to
 #   libc.so.6, libm.so.6, …    the C library of glibc 2.28, without code
 #   exports.map                what a package shows
+#   level_code                 which of the run side's functions a package may leave out (level_code.sh)
 #   fingerprint                of all that
 #
-# usage: run_side.sh FOLDER COMPILER RUN_SIDE_ARCHIVES... -- WITHOUT_ARCHIVES... -- EXPORTS
+# usage: run_side.sh FOLDER COMPILER RUNTIME_ARCHIVE OTHER_RUN_SIDE_ARCHIVES... -- WITHOUT_ARCHIVES... -- EXPORTS
 set -euo pipefail
 folder=$1 compiler=$2
 shift 2
 here=$(dirname "$(realpath "$0")")
 rm -rf "$folder.new"
 mkdir -p "$folder.new"
+"$here/level_code.sh" "$1" >"$folder.new/level_code"
 {
   echo "CREATE $folder.new/libtoroid_run.a"
   for (( ; ; )); do

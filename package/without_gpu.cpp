@@ -1,5 +1,6 @@
-// In the place of src/runtime/cuda/ in packages of programs for processors, which call none of it. The linker takes these definitions, for
+// In the place of src/runtime/cuda/ and src/api/gpu_runs.cpp in packages of programs for processors, which call none of it. The linker takes these definitions, for
 // their archive comes first.
+#include "api/gpu_runs.h"
 #include "base/error.h"
 #include "runtime/cuda/program_on_device.h"
 
@@ -31,3 +32,10 @@ void ProgramOnDevice::forget_prepared() { refuse(); }
 void ProgramOnDevice::read_constant(size_t, std::span<std::byte>) { refuse(); }
 
 }  // namespace toroid::cuda
+
+namespace toroid::api {
+
+void run_with_copies(Context&) { cuda::refuse(); }
+void run_on_stream(Context&, void*) { cuda::refuse(); }
+
+}  // namespace toroid::api

@@ -129,6 +129,7 @@ int cmd_compile(int argc, const char* const* argv) {
     if (!path.empty()) check_writable(path);
   }
   if (benchmark.empty()) options.package = parse_levels(cpu);
+  options.is_portable = cpu == "portable";
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);

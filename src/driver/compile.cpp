@@ -19,6 +19,7 @@
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/package_entry.h"
 #include "codegen/wrapper/program_tables.h"
+#include "driver/absent_code.h"
 #include "driver/build_library.h"
 #include "driver/cached_products.h"
 #include "driver/choices/choose_kernels.h"
@@ -91,7 +92,8 @@ std::string package_text(const CompileModelOptions& options) {
   if (!run_side) return "";
   std::string levels;
   for (const Isa& isa : *options.package) levels += " " + isa.name();
-  return fmt::format("package for{}, with {}", levels.empty() ? " this machine" : levels, run_side->fingerprint);
+  return fmt::format("package for{}{}, with {}", levels.empty() ? " " + machine().name() : levels, options.is_portable ? " and others" : "",
+                     run_side->fingerprint);
 }
 
 // What kernels are compiled for and by; "" for this machine's processor.
@@ -571,11 +573,13 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   std::vector<std::string> units, gpu_units;
   bool draws = false;
   codegen::PackageEntry entry;
+  PackageNeeds needs;
   RunSideUse use;
   for (size_t v = 0; v < variants.size(); ++v) {
     GeneratedVariant& variant = variants[v];
     draws = draws || variant.code.draws;
     entry.linked_kernels.merge(variant.code.linked_kernels);
+    needs.products.insert(needs.products.end(), variant.code.products.begin(), variant.code.products.end());
     use.special_functions = use.special_functions || variant.code.calls_special_functions;
     use.onednn = use.onednn || variant.code.calls_onednn;
     if (!options.save_source.empty())
@@ -622,6 +626,15 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   if (options.debug) keep_sources(units);
   std::vector<std::string> sources = units;
   sources.insert(sources.end(), gpu_units.begin(), gpu_units.end());
+  const std::optional<RunSide> run_side = run_side_of(options);
+  if (run_side) {
+    for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
+    needs.code = code_of_levels(model.levels, options.is_portable);
+    needs.linked_kernels = entry.linked_kernels;
+    entry.absent_code = absent_code(needs, read_file(run_side->folder / "level_code"));
+    entry.linked_code = linked_code_text(needs.code);
+    sources.push_back(codegen::package_entry(entry));
+  }
   const CacheKey library = library_key(sources, how, tools, target_text(options));
   std::optional<std::string> found = cache_.get(library);
   if (use_cache_) note_lookup(model, options, cache_, "library", library, found.has_value());
@@ -631,9 +644,8 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
-    if (const std::optional<RunSide> run_side = run_side_of(options)) {
-      for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
-      model.library = build_package({std::move(units), model.levels, codegen::package_entry(entry), *run_side, use}, tools, threads, how);
+    if (run_side) {
+      model.library = build_package({std::move(units), model.levels, sources.back(), *run_side, use}, tools, threads, how);
     } else {
       model.library = build_library({std::move(units), std::move(gpu_units), std::move(binaries)}, tools, threads, how,
                                     [](const KernelResources& kernel) {

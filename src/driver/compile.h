@@ -62,6 +62,7 @@ struct CompileModelOptions {
   // None: a library for this process alone. Else one that holds its own run side, for processors with the instructions of these levels;
   // none of them: those of this machine. Programs for GPUs do not have it yet.
   std::optional<std::vector<Isa>> package = {};
+  bool is_portable = false;  // a package's library kernels have the extras (VNNI, AMX, …) of all machines, whatever its levels name
   ChooseOptions choose = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
   // program with a lock, in which nothing is measured.

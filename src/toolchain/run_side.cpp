@@ -37,14 +37,17 @@ std::optional<RunSide> find_run_side() {
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use) {
   const auto file = [&](std::string_view name) { return (run_side.folder / name).string(); };
   std::vector<std::string> arguments = {"-shared", "-nodefaultlibs"};
-  if (find_program("mold")) arguments.emplace_back("-fuse-ld=mold");
-  arguments.insert(arguments.end(), {"-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now",
-                                     "-Wl,-u,toroid_api", fmt::format("-Wl,--version-script={}", file("exports.map"))});
+  // Functions of the same code become one.
+  if (find_program("mold")) arguments.insert(arguments.end(), {"-fuse-ld=mold", "-Wl,--icf=all"});
+  // Of two definitions the first is taken: what a package leaves out its own objects define.
+  arguments.insert(arguments.end(), {"-Wl,-z,muldefs", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,relro",
+                                     "-Wl,-z,now", "-Wl,-u,toroid_api", fmt::format("-Wl,--version-script={}", file("exports.map"))});
   // These come first and whole, so that what they define is not taken from the run side.
   arguments.emplace_back("-Wl,--whole-archive");
   arguments.push_back(file("libtoroid_glibc.a"));
   arguments.push_back(file("libtoroid_without_gpu.a"));
   arguments.push_back(file("libtoroid_without_loader.a"));
+  arguments.push_back(file("libtoroid_without_measuring.a"));
   if (!use.special_functions) arguments.push_back(file("libtoroid_without_special_functions.a"));
   if (!use.onednn) arguments.push_back(file("libtoroid_without_onednn.a"));
   arguments.emplace_back("-Wl,--no-whole-archive");

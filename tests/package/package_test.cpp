@@ -143,6 +143,65 @@ TEST_F(Packages, RunTheLevelThatTheMachineHas) {
   }
 }
 
+// What products take of the run side is decided by their sizes: here each kind of panel, with each number of rows.
+TEST_F(Packages, HaveTheKernelsOfAllTheirCalls) {
+  write_file_atomically(path("x.txt"), std::string_view("x"));
+  for (const int columns : {5, 24, 64, 80}) {
+    std::string weights;
+    for (int i = 0; i < 9 * columns; ++i) weights += fmt::format("{}{}", i == 0 ? "" : ", ", 0.125 * (i % 11) - 0.5);
+    const bool is_transposed = columns % 5 == 0;
+    compile(fmt::format("program \"product\"\nsym s0 in [1, 64]\nconstant 0 \"w\": f32[{2}] = [{1}]\n"
+                        "graph(x: f32[s0, 9]) {{\n  w: f32[{2}] = constant(0)\n  y: f32[s0, {0}] = aten::{3}(x, w)\n  return y\n}}\n",
+                        columns, weights, is_transposed ? fmt::format("{}, 9", columns) : fmt::format("9, {}", columns),
+                        is_transposed ? "linear" : "mm"),
+            "product.so");
+    for (const int rows : {1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 14, 15, 29, 64}) {
+      std::vector<float> x(static_cast<size_t>(rows) * 9);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 13) * 0.25F - 1;
+      const SafeTensor input{"x", DType::F32, {rows, 9}, std::as_bytes(std::span(x))};
+      write_safetensors(path("in.safetensors"), {&input, 1});
+      output_of({RUN_PACKAGE, path("product.so"), path("in.safetensors"), path("own.safetensors")});
+      ASSERT_EQ(toroid({"run", path("model.txt"), "--inputs", path("in.safetensors"), "--outputs", path("out.safetensors")}).exit_code, 0);
+      EXPECT_EQ(read_file(path("own.safetensors")), read_file(path("out.safetensors"))) << columns << " columns, " << rows << " rows";
+    }
+  }
+}
+
+// Its functions lie in other files than those that call them.
+TEST_F(Packages, HaveTilesOfMachinesThatEmulateThem) {
+  std::string weights;
+  for (int i = 0; i < 128 * 64; ++i) weights += fmt::format("{}{}", i == 0 ? "" : ", ", 0.125 * (i % 11) - 0.5);
+  const std::string model = fmt::format(
+      "program \"product\"\nconstant 0 \"w\": f32[128, 64] = [{}]\ngraph(x: f32[256, 128]) {{\n  w: f32[128, 64] = constant(0)\n"
+      "  y: f32[256, 64] = aten::mm(x, w)\n  return y\n}}\n",
+      weights);
+  std::vector<float> x(256 * 128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1003) * 0.0123F - 1;
+  const SafeTensor input{"x", DType::F32, {256, 128}, std::as_bytes(std::span(x))};
+  write_safetensors(path("in.safetensors"), {&input, 1});
+  const std::vector<std::pair<std::string, std::string>> emulated = {{"TOROID_MACHINE", "baseline+emulated-amx"}};
+  compile(model, "product.so", {}, emulated);
+  output_of({RUN_PACKAGE, path("product.so"), path("in.safetensors"), path("own.safetensors")}, emulated);
+  const std::vector<std::string> run = {"run", path("model.txt"), "--inputs", path("in.safetensors"), "--outputs"};
+  const auto run_to = [&](const std::string& file, std::vector<std::pair<std::string, std::string>> environment) {
+    std::vector<std::string> command = run;
+    command.push_back(path(file));
+    ASSERT_EQ(toroid(command, std::move(environment)).exit_code, 0);
+  };
+  run_to("tiles.safetensors", emulated);
+  run_to("vectors.safetensors", {{"TOROID_MACHINE", "baseline"}});
+  EXPECT_EQ(read_file(path("own.safetensors")), read_file(path("tiles.safetensors")));
+  EXPECT_NE(read_file(path("vectors.safetensors")), read_file(path("tiles.safetensors"))) << "the test computes in no tiles";
+}
+
+// docs/packages.md has the sizes; these leave a tenth for other compilers.
+TEST_F(Packages, AreSmall) {
+  compile(mlp(), "mlp.so");
+  EXPECT_LT(fs::file_size(path("mlp.so")), 480'000);
+  compile(mlp(), "mlp.so", {"--cpu", "baseline"});
+  EXPECT_LT(fs::file_size(path("mlp.so")), 480'000);
+}
+
 TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
   compile(mlp(), "mlp.so");
   std::string bytes = read_file(path("mlp.so"));

@@ -1,5 +1,6 @@
 #include "base/machine/machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -54,8 +55,9 @@ Isa ask_processor() {
 
 Machine from_environment() {
   const char* const variable = std::getenv("TOROID_MACHINE");
-  if (variable == nullptr || *variable == '\0') return {reported_isa()};
-  return machine_named(variable, reported_isa());
+  const bool is_named = variable != nullptr && *variable != '\0';
+  const Machine whole = is_named ? machine_named(variable, reported_isa()) : Machine{reported_isa()};
+  return toroid_linked_code == nullptr ? whole : with_code_of(whole, toroid_linked_code);
 }
 
 }  // namespace
@@ -88,6 +90,25 @@ Machine machine_named(std::string_view text, const Isa& here) {
   refuse_missing_instructions(named.isa, "TOROID_MACHINE", here,
                               formatted("name what this machine has, as in TOROID_MACHINE={}, or unset it", here.name()));
   return named;
+}
+
+Machine with_code_of(const Machine& machine, std::string_view linked) {
+  Machine result;
+  bool has_level = false;
+  while (!linked.empty()) {
+    const std::string_view name = linked.substr(0, linked.find(','));
+    linked.remove_prefix(std::min(linked.size(), name.size() + 1));
+    const Machine code = parse_machine(name);
+    result.emulates_amx |= code.emulates_amx && machine.emulates_amx;
+    if (code.isa.level > machine.isa.level) continue;
+    has_level = true;
+    result.isa.level = std::max(result.isa.level, code.isa.level);
+    result.isa.vnni |= code.isa.vnni && machine.isa.vnni;
+    result.isa.bf16 |= code.isa.bf16 && machine.isa.bf16;
+    result.isa.fp16 |= code.isa.fp16 && machine.isa.fp16;
+    result.isa.amx |= code.isa.amx && machine.isa.amx;
+  }
+  return has_level ? result : machine;  // whose program is refused
 }
 
 const Isa& reported_isa() {

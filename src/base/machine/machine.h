@@ -11,6 +11,8 @@
 //   error: TOROID_MACHINE needs the instruction set avx512+amx; this machine has avx2, and lacks avx512, amx
 //     help: name what this machine has, as in TOROID_MACHINE=avx2, or unset it
 //
+// A package that was linked without the code for some instructions has less of it too (linked_code).
+//
 // TOROID_ISA is another thing: it says what to compile for, and may name what only other machines have.
 #pragma once
 
@@ -50,6 +52,12 @@ inline const Machine& machine() {
   const Machine* const known = machine_details::in_use.load(std::memory_order_acquire);
   return known != nullptr ? *known : machine_details::find();
 }
+
+// What the code of this process was linked for, as names of machines: "baseline,avx512+vnni". Null, as in toroid itself and in the run
+// library (all_code.cpp), for all; a package defines it where it leaves kernels out.
+extern "C" const char* const toroid_linked_code;
+// What of a machine the code of `linked`, such a list, uses: the best of its levels, and of the extras those that some of it names.
+Machine with_code_of(const Machine& machine, std::string_view linked);
 
 // As the one in isa.h, for this machine.
 void refuse_missing_instructions(const Isa& needed, std::string_view what);

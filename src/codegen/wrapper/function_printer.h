@@ -34,6 +34,7 @@ struct SharedParts {
   std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
   bool uses_control_flow = false;
   std::set<std::string> linked_kernels = {};  // GeneratedProgram::linked_kernels
+  std::vector<ProductShape> products = {};    // GeneratedProgram::products
   bool calls_special_functions = false, calls_onednn = false;
   // Of a target with CUDA's kernels: what they need besides, and of emulated ones the functions that take their arguments apart.
   std::map<std::string, cuda::Preludes> kernel_preludes = {};

@@ -139,6 +139,7 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   result.kernels = shared.kernels.kernels();
   result.draws = has_random_state(graphs);
   result.linked_kernels = std::move(shared.linked_kernels);
+  result.products = std::move(shared.products);
   result.calls_special_functions = shared.calls_special_functions;
   result.calls_onednn = shared.calls_onednn;
   if (shared.uses_control_flow) {

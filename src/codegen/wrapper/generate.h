@@ -19,6 +19,12 @@ struct GeneratedKernel {
   std::string text;  // the function alone
 };
 
+// A product of float32 by a matrix: what of its sizes every call has.
+struct ProductShape {
+  std::optional<int64_t> rows, columns, depth;         // of the result, and of what is summed
+  bool right_by_rows = true, right_by_columns = true;  // the right side's rows, or columns, may be contiguous
+};
+
 struct GeneratedProgram {
   std::vector<std::string> units;                      // C++ files without their prelude; together they are the program's library
   std::shared_ptr<const PreludeParts> unit_prelude;    // in front of each, what it uses of this
@@ -29,6 +35,7 @@ struct GeneratedProgram {
   program::Module module;                              // what the files do
   bool draws = false;                                  // kernels read the random state
   std::set<std::string> linked_kernels = {};           // of the runtime, what it calls (runtime/kernels/linked/linked_kernels.h)
+  std::vector<ProductShape> products = {};             // of "matmul.f32"
   bool calls_special_functions = false;                // of the runtime
   bool calls_onednn = false;                           // by choices that name it
 };

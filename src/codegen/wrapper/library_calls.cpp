@@ -17,6 +17,24 @@ namespace {
 // Letters of a buffer's name or of where an operator comes from, in the messages of an assertion build.
 constexpr size_t kNameLimit = 300;
 
+ProductShape shape_of_product(const program::LibraryCall& call) {
+  const program::Operand &a = call.inputs[0], &b = call.inputs[1];
+  if (a.sizes.size() < 2 || b.sizes.size() < 2) return {};
+  const auto may_be_one = [](sym::Expr stride) { return stride.try_value().value_or(1) == 1; };
+  // Matrices one behind the other may be multiplied as one.
+  const std::span<const sym::Expr> result = call.outputs.empty() ? std::span<const sym::Expr>() : call.outputs[0].sizes;
+  std::optional<int64_t> rows = result.empty() ? std::nullopt : std::optional<int64_t>(1);
+  for (size_t dim = 0; dim + 1 < result.size(); ++dim) {
+    const std::optional<int64_t> size = result[dim].try_value();
+    rows = rows && size ? std::optional(*rows * *size) : std::nullopt;
+  }
+  return {.rows = rows,
+          .columns = b.sizes.back().try_value(),
+          .depth = a.sizes.back().try_value(),
+          .right_by_rows = may_be_one(b.strides.back()),
+          .right_by_columns = may_be_one(b.strides.end()[-2])};
+}
+
 }  // namespace
 
 std::string FunctionPrinter::operand(const program::Operand& each) {
@@ -100,7 +118,9 @@ void FunctionPrinter::note_linked(const program::LibraryCall& call) {
   for (const program::Operand& each : call.inputs) inputs.push_back(buffer(each.buffer).dtype);
   const DType output = call.outputs.empty() ? DType::F32 : buffer(call.outputs[0].buffer).dtype;
   const std::string_view kernel = std::string_view(call.kernel).substr(0, call.kernel.find('#'));
-  shared_.linked_kernels.insert(linked_name(kernel, inputs, output));
+  const std::string name = linked_name(kernel, inputs, output);
+  if (name == "matmul.f32") shared_.products.push_back(shape_of_product(call));
+  shared_.linked_kernels.insert(name);
   shared_.calls_onednn = shared_.calls_onednn || call.kernel.find("#onednn") != call.kernel.npos;
   if (kernel == "library.products.grouped") shared_.linked_kernels.insert(linked_name("matmul", {inputs.data(), 2}, output));
   if (kernel == "convolution" && is_reduced_float(inputs[0])) shared_.linked_kernels.insert("convolution.f32");  // which widens them

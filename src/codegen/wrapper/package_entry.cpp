@@ -42,6 +42,17 @@ std::string unit_of_level(std::string_view unit, size_t position) {
   return result + "\n}\n";
 }
 
+// These are taken in the place of the run side's definitions (toolchain/run_side.h), which are then left out of the file.
+std::string absent_code_text(const std::vector<std::string>& symbols) {
+  if (symbols.empty()) return "";
+  std::string text =
+      "asm(\".pushsection .text.toroid_absent,\\\"ax\\\",%progbits\\n.hidden toroid_absent_code\\ntoroid_absent:\\n\"\n"
+      "#ifdef __aarch64__\n\"b toroid_absent_code\\n\"\n#else\n\"jmp toroid_absent_code\\n\"\n#endif\n";
+  for (const std::string& symbol : symbols)
+    text += fmt::format("\".globl {0}\\n.hidden {0}\\n.type {0}, %function\\n.set {0}, toroid_absent\\n\"\n", symbol);
+  return text + "\".popsection\");\n";
+}
+
 std::string package_entry(const PackageEntry& entry) {
   std::string declarations, levels, kernels;
   for (size_t i = 0; i < entry.isas.size(); ++i) {
@@ -53,18 +64,23 @@ std::string package_entry(const PackageEntry& entry) {
     declarations += fmt::format("extern \"C\" const char toroid_kernel_{}[];\n", symbol);
     kernels += fmt::format("toroid_kernel_{}, ", symbol);
   }
-  return fmt::format(
-      "#pragma GCC visibility push(hidden)\n"
-      "struct ToroidLevel {{ const char* isa; const void* program; }};\n"
-      "struct ToroidLevels {{ int abi_version, num_levels; const ToroidLevel* levels; }};\n"
-      "{}"
-      "static const ToroidLevel levels[] = {{{}}};\n"
-      "extern \"C\" {{\n"
-      "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
-      "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
-      "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
-      "}}\n",
-      declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels);
+  const std::string code =
+      entry.linked_code.empty()
+          ? ""
+          : fmt::format("extern \"C\" {{ extern const char* const toroid_linked_code = \"{}\"; }}\n", entry.linked_code);
+  return absent_code_text(entry.absent_code) +
+         fmt::format(
+             "#pragma GCC visibility push(hidden)\n"
+             "struct ToroidLevel {{ const char* isa; const void* program; }};\n"
+             "struct ToroidLevels {{ int abi_version, num_levels; const ToroidLevel* levels; }};\n"
+             "{}"
+             "static const ToroidLevel levels[] = {{{}}};\n"
+             "extern \"C\" {{\n"
+             "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
+             "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
+             "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
+             "}}\n{}",
+             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels, code);
 }
 
 }  // namespace toroid::codegen

@@ -3,6 +3,7 @@
 //
 //   namespace level0 { …, const ToroidProgram toroid_program = … }     compiled for avx512
 //   namespace level1 { … }                                             the same text, compiled for the baseline
+//   const char* const toroid_linked_code = "baseline,avx512";
 //   const ToroidLevels toroid_levels = {…}; const LinkedKernel* const toroid_linked_kernels[] = {&toroid_kernel_matmul_f32, nullptr};
 #pragma once
 
@@ -21,6 +22,9 @@ inline constexpr size_t kLinesBeforeUnit = 2;
 struct PackageEntry {
   std::vector<std::string> isas;         // of each level, the most demanding first
   std::set<std::string> linked_kernels;  // as of GeneratedProgram
+  // What of the run side is left out: symbols of functions, which nothing then calls; and what is there, as toroid_linked_code, "" for all.
+  std::vector<std::string> absent_code = {};
+  std::string linked_code = {};
 };
 // A C++ file. Throws Error{Internal} for a kernel that there is not.
 std::string package_entry(const PackageEntry& entry);

@@ -153,6 +153,10 @@ TOROID_INLINE void forbid(float* row, const uint8_t* allowed, int64_t step, int6
   for (; j < count; ++j) row[j] = allowed[j * step] != 0 ? row[j] * scale : -HUGE_VALF;
 }
 
+}  // namespace
+
+namespace softmax_levels {
+
 #ifdef __x86_64__
 TOROID_AVX512 void add_mask_avx512(float* row, const float* added, int64_t step, int64_t count, float scale) {
   add_mask<Vector16>(row, added, step, count, scale);
@@ -175,15 +179,27 @@ TOROID_AVX2 float part_avx2(float* row, int64_t count, float scale, RunningSoftm
 TOROID_AVX512 void scale_avx512(float* row, int64_t count, float factor) { scale_row<Vector16>(row, count, factor); }
 TOROID_AVX2 void scale_avx2(float* row, int64_t count, float factor) { scale_row<Vector8>(row, count, factor); }
 #endif
+void add_mask_baseline(float* row, const float* added, int64_t step, int64_t count, float scale) {
+  add_mask<Vector4>(row, added, step, count, scale);
+}
+void forbid_baseline(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
+  forbid<Vector4, Integers4>(row, allowed, step, count, scale);
+}
+float part_baseline(float* row, int64_t count, float scale, RunningSoftmax& running) {
+  return softmax_part<Vector4, Integers4>(row, count, scale, running);
+}
+void scale_baseline(float* row, int64_t count, float factor) { scale_row<Vector4>(row, count, factor); }
 
-}  // namespace
+}  // namespace softmax_levels
+
+using namespace softmax_levels;
 
 float softmax_part_f32(float* row, int64_t count, float scale, RunningSoftmax& running) {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) return part_avx512(row, count, scale, running);
   if (vector_set() == VectorSet::Avx2) return part_avx2(row, count, scale, running);
 #endif
-  return softmax_part<Vector4, Integers4>(row, count, scale, running);
+  return part_baseline(row, count, scale, running);
 }
 
 void add_mask_f32(float* row, const float* added, int64_t step, int64_t count, float scale) {
@@ -191,7 +207,7 @@ void add_mask_f32(float* row, const float* added, int64_t step, int64_t count, f
   if (vector_set() == VectorSet::Avx512) return add_mask_avx512(row, added, step, count, scale);
   if (vector_set() == VectorSet::Avx2) return add_mask_avx2(row, added, step, count, scale);
 #endif
-  add_mask<Vector4>(row, added, step, count, scale);
+  add_mask_baseline(row, added, step, count, scale);
 }
 
 void forbid_f32(float* row, const uint8_t* allowed, int64_t step, int64_t count, float scale) {
@@ -199,7 +215,7 @@ void forbid_f32(float* row, const uint8_t* allowed, int64_t step, int64_t count,
   if (vector_set() == VectorSet::Avx512) return forbid_avx512(row, allowed, step, count, scale);
   if (vector_set() == VectorSet::Avx2) return forbid_avx2(row, allowed, step, count, scale);
 #endif
-  forbid<Vector4, Integers4>(row, allowed, step, count, scale);
+  forbid_baseline(row, allowed, step, count, scale);
 }
 
 void scale_row_f32(float* row, int64_t count, float factor) {
@@ -207,7 +223,7 @@ void scale_row_f32(float* row, int64_t count, float factor) {
   if (vector_set() == VectorSet::Avx512) return scale_avx512(row, count, factor);
   if (vector_set() == VectorSet::Avx2) return scale_avx2(row, count, factor);
 #endif
-  scale_row<Vector4>(row, count, factor);
+  scale_baseline(row, count, factor);
 }
 
 }  // namespace toroid

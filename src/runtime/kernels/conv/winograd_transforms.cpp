@@ -6,7 +6,7 @@
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
-namespace {
+namespace winograd_levels {
 
 // 1-D transforms by the number of outputs.
 template <int kOutputs>
@@ -64,6 +64,10 @@ struct Tile<4> {
     out[3] = m[5] + (kA / 2) * difference_a + (kB * 2) * difference_b;
   }
 };
+
+}  // namespace winograd_levels
+
+namespace {
 
 template <class Vector, class Tile>
 TOROID_INLINE void transform_input(const float* const* pixels, int64_t channels, float* out, int64_t plane) {
@@ -128,13 +132,19 @@ TOROID_INLINE void transform_output(const float* products, int64_t plane, int64_
     static constexpr WinogradTransforms kAll = {Tile::kOutputs, Tile::kPoints, Tile::kFilter, &NAME::input, &NAME::output};        \
   };
 
+}  // namespace
+
+namespace winograd_levels {
+
 TOROID_TRANSFORMS(Baseline, Vector4)
 #ifdef __x86_64__
 TOROID_TRANSFORMS(Avx2, Vector8, TOROID_AVX2)
 TOROID_TRANSFORMS(Avx512, Vector16, TOROID_AVX512)
 #endif
 
-}  // namespace
+}  // namespace winograd_levels
+
+using namespace winograd_levels;
 
 const WinogradTransforms& winograd_transforms(int64_t outputs) {
 #ifdef __x86_64__

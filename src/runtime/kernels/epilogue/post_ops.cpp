@@ -8,15 +8,21 @@
 #include "runtime/kernels/isa/half_rows.h"
 
 namespace toroid {
-namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+namespace post_ops_levels {
 
 struct SumBlock {
   const float* sums;
   int64_t row;  // elements from row to row
   int64_t rows;
 };
+
+}  // namespace post_ops_levels
+
+namespace {
+
+using post_ops_levels::SumBlock;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 DType dtype_of_result(const ToroidEpilogue& epilogue) { return static_cast<DType>(epilogue.post_ops.out_dtype); }
 
@@ -62,6 +68,10 @@ TOROID_INLINE void finish_block(const ToroidPostOps& ops, float* out, const SumB
   if (column < columns) finish_columns<Vector, 1>(ops, out, block, column, FirstLanes<Vector>(columns - column));
 }
 
+}  // namespace
+
+namespace post_ops_levels {
+
 #ifdef __x86_64__
 TOROID_AVX2 void finish_avx2(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
   finish_block<Vector8>(ops, out, block, columns);
@@ -71,12 +81,22 @@ TOROID_AVX512 void finish_avx512(const ToroidPostOps& ops, float* out, const Sum
 }
 #endif
 
+void finish_baseline(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
+  finish_block<Vector4>(ops, out, block, columns);
+}
+
+}  // namespace post_ops_levels
+
+namespace {
+
+using namespace post_ops_levels;
+
 void finish_f32(const ToroidPostOps& ops, float* out, const SumBlock& block, int64_t columns) {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) return finish_avx512(ops, out, block, columns);
   if (vector_set() == VectorSet::Avx2) return finish_avx2(ops, out, block, columns);
 #endif
-  finish_block<Vector4>(ops, out, block, columns);
+  finish_baseline(ops, out, block, columns);
 }
 
 // A piece of a row at a time, by way of float32.

@@ -211,11 +211,21 @@ constexpr Kernels kernels_of(std::index_sequence<R...>) {
       sizeof...(R), {&Set::template dots<R + 1, kDotColumns>...}, {&Set::template dots<R + 1, 1>...}, {&Set::template sum_rows<R + 1>...}};
 }
 
+}  // namespace
+
+namespace small_m_levels {
+
 TOROID_KERNELS(Baseline, Vector4)
 #ifdef __x86_64__
 TOROID_KERNELS(Avx2, Vector8, TOROID_AVX2)
 TOROID_KERNELS(Avx512, Vector16, TOROID_AVX512)
 #endif
+
+}  // namespace small_m_levels
+
+namespace {
+
+using namespace small_m_levels;
 
 const Kernels& kernels() {
 #ifdef __x86_64__

@@ -29,11 +29,23 @@ TOROID_INLINE void add_neighbours(const Vector16& first, const Vector16& second,
 }
 #endif
 
+}  // namespace
+
+namespace microkernel_f32_levels {
+
 TOROID_STRIPS(Baseline, Vector4, 2, 16, GemmMicrokernels::kMostRows)
 #ifdef __x86_64__
 TOROID_STRIPS(Avx2, Vector8, 2, 16, GemmMicrokernels::kMostNarrowRows, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Vector16, 4, 32, GemmMicrokernels::kMostNarrowRows, TOROID_AVX512)
+#endif
 
+}  // namespace microkernel_f32_levels
+
+namespace {
+
+using namespace microkernel_f32_levels;
+
+#ifdef __x86_64__
 // Tiles of pairs of elements in memory, `halves` vectors of them a row, go where `out` says.
 TOROID_AVX512 __attribute__((noinline)) void store_pairs(const Vector16* pairs, int rows, int halves, const StripOutput& out) {
   Vector16 sums[GemmMicrokernels::kMostNarrowRows * 2];
@@ -94,11 +106,18 @@ struct PairTile {
   Vector sums[kRows][kHalves] = {};
 };
 
+}  // namespace
+
+namespace microkernel_f32_levels {
+
 template <int R, int H>
-TOROID_AVX512 void multiply_pairs(std::span<const Run> depth, const float* const* rows, const float* b, const StripOutput& out,
-                                  Ahead ahead) {
-  multiply<Avx512, PairTile<R, H>>(depth, rows, b, out, ahead);
+TOROID_AVX512 void avx512_pairs(std::span<const Run> depth, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
+  toroid::multiply<Avx512, PairTile<R, H>>(depth, rows, b, out, ahead);
 }
+
+}  // namespace microkernel_f32_levels
+
+namespace {
 
 // Where halves save multiplications, or loads of a single vector.
 constexpr int most_rows_in_pairs(int halves) {
@@ -110,7 +129,7 @@ constexpr void fill_pairs(GemmMicrokernels& kernels, std::index_sequence<I...>) 
   constexpr int kHalves = GemmMicrokernels::kMostHalves;
   auto fill_one = [&]<int R, int H>() {
     kernels.most_rows_in_pairs[H - 1] = most_rows_in_pairs(H);
-    if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &multiply_pairs<R, H>;
+    if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &avx512_pairs<R, H>;
   };
   (fill_one.template operator()<I / kHalves + 1, I % kHalves + 1>(), ...);
 }

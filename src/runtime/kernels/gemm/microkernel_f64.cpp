@@ -14,13 +14,27 @@ namespace {
 #include "runtime/kernels/gemm/microkernel_loops.inc"
 
 using Doubles2 = VectorOfBytes<double, 16>::Type;
-TOROID_STRIPS(Baseline, Doubles2, 2, 16, GemmMicrokernels::kMostRows)
-constexpr GemmMicrokernelsOf<double> kBaseline = kernels_of<Baseline>(kAll);
-#ifdef __x86_64__
 using Doubles4 = VectorOfBytes<double, 32>::Type;
 using Doubles8 = VectorOfBytes<double, 64>::Type;
+
+}  // namespace
+
+namespace microkernel_f64_levels {
+
+TOROID_STRIPS(Baseline, Doubles2, 2, 16, GemmMicrokernels::kMostRows)
+#ifdef __x86_64__
 TOROID_STRIPS(Avx2, Doubles4, 2, 16, GemmMicrokernels::kMostNarrowRows, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Doubles8, 4, 32, GemmMicrokernels::kMostNarrowRows, TOROID_AVX512)
+#endif
+
+}  // namespace microkernel_f64_levels
+
+namespace {
+
+using namespace microkernel_f64_levels;
+
+constexpr GemmMicrokernelsOf<double> kBaseline = kernels_of<Baseline>(kAll);
+#ifdef __x86_64__
 constexpr GemmMicrokernelsOf<double> kAvx2 = kernels_of<Avx2>(kAll);
 constexpr GemmMicrokernelsOf<double> kAvx512 = kernels_of<Avx512>(kAll);
 #endif

@@ -16,17 +16,31 @@ namespace {
 // A vector of products takes several cycles, so that few rows and narrow panels do.
 constexpr int kFewRows = GemmMicrokernels::kMostRows;
 using Longs2 = VectorOfBytes<uint64_t, 16>::Type;
-TOROID_STRIPS(Baseline32, Integers4, 2, 16, kFewRows)
-TOROID_STRIPS(Baseline64, Longs2, 2, 16, kFewRows)
-constexpr GemmMicrokernelsOf<uint32_t> kBaseline32 = kernels_of<Baseline32>(kAll);
-constexpr GemmMicrokernelsOf<uint64_t> kBaseline64 = kernels_of<Baseline64>(kAll);
-#ifdef __x86_64__
 using Longs4 = VectorOfBytes<uint64_t, 32>::Type;
 using Longs8 = VectorOfBytes<uint64_t, 64>::Type;
+
+}  // namespace
+
+namespace microkernel_integers_levels {
+
+TOROID_STRIPS(Baseline32, Integers4, 2, 16, kFewRows)
+TOROID_STRIPS(Baseline64, Longs2, 2, 16, kFewRows)
+#ifdef __x86_64__
 TOROID_STRIPS(Avx2With32, Integers8, 2, 16, kFewRows, TOROID_AVX2)
 TOROID_STRIPS(Avx2With64, Longs4, 2, 16, kFewRows, TOROID_AVX2)
 TOROID_STRIPS(Avx512With32, Integers16, 2, 32, kFewRows, TOROID_AVX512)
 TOROID_STRIPS(Avx512With64, Longs8, 2, 32, kFewRows, TOROID_AVX512)
+#endif
+
+}  // namespace microkernel_integers_levels
+
+namespace {
+
+using namespace microkernel_integers_levels;
+
+constexpr GemmMicrokernelsOf<uint32_t> kBaseline32 = kernels_of<Baseline32>(kAll);
+constexpr GemmMicrokernelsOf<uint64_t> kBaseline64 = kernels_of<Baseline64>(kAll);
+#ifdef __x86_64__
 constexpr GemmMicrokernelsOf<uint32_t> kAvx2With32 = kernels_of<Avx2With32>(kAll), kAvx512With32 = kernels_of<Avx512With32>(kAll);
 constexpr GemmMicrokernelsOf<uint64_t> kAvx2With64 = kernels_of<Avx2With64>(kAll), kAvx512With64 = kernels_of<Avx512With64>(kAll);
 #endif
