@@ -62,6 +62,22 @@ graph(x: f32[4]) {
   EXPECT_EQ(results_of(text, {vector({0, 5, 0, 0})})[0].to_ints(), (Ints{1, 1}));
 }
 
+TEST(DataDependent, DiagonalsAreWrittenWhateverTheirLength) {
+  const std::string_view text = R"(sym u0 in [0, 4] from data
+graph(x: f32[2, 2]) {
+  y: i64[u0, 2] = aten::nonzero(x)
+  z: i64[Min(2, u0)] = aten::diagonal(y, 0, 0, 1)
+  w: i64[Min(2, u0)] = aten::add.Scalar(z, 7)
+  v: i64[u0, 2] = aten::diagonal_scatter(y, w)
+  return v
+}
+)";
+  const auto matrix = [](const std::vector<double>& values) { return HostTensor::from_doubles(DType::F32, {2, 2}, values); };
+  EXPECT_EQ(results_of(text, {matrix({1, 5, 0, -1})})[0].to_ints(), (Ints{7, 0, 0, 8, 1, 1}));
+  EXPECT_EQ(results_of(text, {matrix({0, 5, 0, 0})})[0].to_ints(), (Ints{7, 1}));
+  EXPECT_EQ(results_of(text, {matrix({0, 0, 0, 0})})[0].sizes(), (Ints{0, 2}));
+}
+
 TEST(DataDependent, UniqueWithInverseAndCounts) {
   const auto results = results_of(R"(sym u0 in [0, inf] from data
 graph(x: f32[5]) {
