@@ -94,7 +94,7 @@ std::unique_ptr<Callable> load_model(const std::filesystem::path& path, const Lo
     for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
     return std::make_unique<Compiled>(std::move(model), options);
   }
-  Program program = CompileSession::import(path);
+  Program program = CompileSession::import(path, options.compile);
   if (is_eager) return eager_backend(std::move(program), options);
   {
     ErrorContext context("decomposing the operators of {}", path.string());

@@ -7,7 +7,14 @@
 
 namespace toroid::cli {
 
+void add_operators_flag(Flags& flags, CompileModelOptions& options) {
+  flags.add_option(
+      "--operators", options.operators,
+      "a folder with the files of custom operators (docs/custom-operators.md), before those of TOROID_OPERATORS; may be repeated");
+}
+
 void add_build_flags(Flags& flags, CompileModelOptions& options) {
+  add_operators_flag(flags, options);
   flags.add_flag("--debug", options.debug, "build for debuggers: -O1 -g, with the sources where TOROID_KEEP_FILES says");
   flags.add_flag("--assertions", options.assertions, "kernels check each access to memory; slower");
   flags.add_option("--without-pass", options.without_passes,

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "build_flags.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/choices/choose_kernels.h"
@@ -16,6 +17,7 @@
 #include "driver/pass_costs.h"
 #include "explain/gpu_kernels.h"
 #include "flags.h"
+#include "graph/custom/custom_operators.h"
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/constant_values.h"
@@ -55,12 +57,19 @@ void check_is_known(const Graph& graph, const std::string& name) {
       .help(fmt::format("its operators: {}", fmt::join(names, ", ")));
 }
 
-std::string_view kind_of(const schedule::Step& step) {
+std::string kind_of(const Program& program, const schedule::Step& step) {
   if (std::holds_alternative<schedule::BindStep>(step)) return "a number is read";
   if (std::holds_alternative<schedule::ChainStep>(step)) return "library calls, computed together in bands of image rows";
   if (std::holds_alternative<schedule::ParallelKernels>(step)) return "kernels, started together";
   const auto* call = std::get_if<schedule::CallStep>(&step);
   if (call == nullptr) return "kernel";
+  const auto* library = std::get_if<Library>(&call->call.op);
+  const CustomOperator* custom =
+      library == nullptr || program.operators == nullptr ? nullptr : program.operators->of_library(library->name);
+  if (custom != nullptr) {
+    const CustomKernel* kernel = program.operators->kernel_of(*custom);
+    return fmt::format("the kernel of {} ({}, {})", custom->schema.name, kernel == nullptr ? "" : to_string(kernel->kind), custom->file);
+  }
   return call->epilogue ? "library call with an epilogue" : "library call";
 }
 
@@ -185,7 +194,7 @@ std::string int8_text(const Program& program, const loop::LoopProgram& loops, co
 }
 
 void print_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step, size_t number, bool with_choice) {
-  fmt::print("{}: {}, {}\n", number, schedule::name_of(step), kind_of(step));
+  fmt::print("{}: {}, {}\n", number, schedule::name_of(step), kind_of(program, step));
   if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty())
     fmt::print("    computed by {}\n", choice);
   if (const std::string text = with_choice ? "" : int8_text(program, loops, step); !text.empty()) fmt::print("    {}\n", text);
@@ -251,6 +260,7 @@ int cmd_explain(int argc, const char* const* argv) {
       .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
   flags.add_option("--device", device, "cuda: say what each kernel takes of the GPU").shows_default();
+  add_operators_flag(flags, options);
   flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
   if (!filter.between.empty() && filter.between.size() != 2) {
@@ -262,9 +272,9 @@ int cmd_explain(int argc, const char* const* argv) {
   if (!json_path.empty()) check_writable(json_path);
   choose.measure = mode == "max";
   if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
-  Program program = CompileSession::import(path);
+  Program program = CompileSession::import(path, options);
   if (options.target == codegen::Target::Cuda && choose.measure && !choose.lock) {
-    choose.lock = explain_gpu_ways(CompileSession::import(path), options);
+    choose.lock = explain_gpu_ways(CompileSession::import(path, options), options);
   }
   if (options.target == codegen::Target::Cuda) {
     explain_gpu_kernels(std::move(program), options);

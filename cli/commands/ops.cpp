@@ -10,9 +10,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "build_flags.h"
 #include "command.h"
+#include "driver/compile.h"
 #include "flags.h"
 #include "frontend/pt2/import.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/schema.h"
 #include "passes/decompose/engine/decompose.h"
 
@@ -31,10 +34,10 @@ void list_supported() {
   fmt::print("{} of the {} overloads of ATen that an exported program can hold are supported\n", supported, known);
 }
 
-bool is_supported(const OperatorUse& use) {
+bool is_supported(const OperatorUse& use, CustomOperators& operators) {
   if (use.op.starts_with("higher_order::")) return use.is_known;
   const Schema* schema = find_schema(use.op);
-  return schema != nullptr && toroid::is_supported(*schema);
+  return schema != nullptr ? toroid::is_supported(*schema) : operators.find(use.op) != nullptr;
 }
 
 std::string describe_place(const Provenance& place) {
@@ -44,15 +47,16 @@ std::string describe_place(const Provenance& place) {
   return text;
 }
 
-int list_missing(const std::string& model) {
+int list_missing(const std::string& model, const CompileModelOptions& options) {
   if (std::filesystem::path(model).extension() == ".txt") {
     throw Error(ErrorKind::InvalidOption, fmt::format("{} is a program in text form", model))
         .help("give the .pt2: a text holds only operators that are known");
   }
   int missing = 0;
   const std::vector<OperatorUse> uses = pt2_operators(model);
+  const std::shared_ptr<CustomOperators> operators = find_operators(model, options);
   for (const OperatorUse& use : uses) {
-    if (is_supported(use)) continue;
+    if (is_supported(use, *operators)) continue;
     ++missing;
     fmt::print("{}\t{} use{}\tfirst at {}\n", use.op, use.uses, use.uses == 1 ? "" : "s", describe_place(use.first));
     for (const Provenance& place : use.others) fmt::print("\t\talso at {}\n", describe_place(place));
@@ -66,10 +70,12 @@ int list_missing(const std::string& model) {
 
 int cmd_ops(int argc, const char* const* argv) {
   std::string model;
+  CompileModelOptions options;
   Flags flags("ops", "Lists the operators that toroid supports, or those of a model that it does not.");
   flags.add_option("--missing", model, "a .pt2 file: list its unsupported operators; exit status 1 when there are some");
+  add_operators_flag(flags, options);
   if (const auto status = flags.read(argc, argv)) return *status;
-  if (!model.empty()) return list_missing(model) > 0 ? 1 : 0;
+  if (!model.empty()) return list_missing(model, options) > 0 ? 1 : 0;
   list_supported();
   return 0;
 }

@@ -11,12 +11,14 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "base/text_cursor.h"
+#include "build_flags.h"
 #include "codegen/c/print_c.h"
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/compile.h"
 #include "driver/pass_costs.h"
 #include "flags.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/pipeline.h"
@@ -120,9 +122,9 @@ std::string pass_list() {
 }
 
 // A text of any level: what stands behind the graph says which.
-Compilation read_text(const std::string& text) {
+Compilation read_text(const std::string& text, std::shared_ptr<CustomOperators> operators) {
   size_t end = 0;
-  Program program = parse_text_prefix(text, end);
+  Program program = parse_text_prefix(text, end, {}, std::move(operators));
   Cursor rest(text);
   rest.move_to(end);
   if (rest.at_end()) return {.program = std::move(program)};
@@ -138,11 +140,11 @@ Compilation read_text(const std::string& text) {
   return {.level = "loops", .program = std::move(lowered.program), .loops = std::move(lowered.graphs)};
 }
 
-Compilation read_program(const std::string& path) {
-  if (path == "-") return read_text(std::string(std::istreambuf_iterator<char>(std::cin), {}));
-  if (std::filesystem::path(path).extension() == ".pt2") return {.program = CompileSession::import(path)};
+Compilation read_program(const std::string& path, const CompileModelOptions& options) {
+  if (path == "-") return read_text(std::string(std::istreambuf_iterator<char>(std::cin), {}), find_operators(path, options));
+  if (std::filesystem::path(path).extension() == ".pt2") return {.program = CompileSession::import(path, options)};
   ErrorContext context("reading {}", path);
-  return read_text(read_file(path));
+  return read_text(read_file(path), find_operators(path, options));
 }
 
 }  // namespace
@@ -150,15 +152,17 @@ Compilation read_program(const std::string& path) {
 int cmd_opt(int argc, const char* const* argv) {
   std::string path;
   std::vector<std::string> wanted;
+  CompileModelOptions how;
   PassOptions options = {.costs = pass_costs()};
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
   flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');
   flags.add_option("--without-pass", options.without, "leave out a pass of 'all'; may be repeated: " + optional_pass_names());
+  add_operators_flag(flags, how);
   if (const auto status = flags.read(argc, argv)) return *status;
   check_left_out(options.without);
 
-  Compilation it = read_program(path);
+  Compilation it = read_program(path, how);
   const auto needs_graph = [&](std::string_view pass) {
     if (it.level == "graph") return;
     throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is a pass over graphs, and {} holds the {}", pass, path, it.level))

@@ -41,6 +41,8 @@ class Cursor {
     skip();
     return at_;
   }
+  // Where reading stopped, before any spaces.
+  size_t here() const { return at_; }
   bool at_end() { return place() == text_.size(); }
   bool next_is(std::string_view token) { return text_.substr(place()).starts_with(token); }
   bool accept(std::string_view token) {

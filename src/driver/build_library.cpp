@@ -36,16 +36,26 @@ CompileOptions linking_of(CompileOptions how) {
   return how;
 }
 
-std::string build_of_cpp(const std::vector<std::string>& units, const Toolchain& tools, int threads, const CompileOptions& how) {
+// Of a user's kernel, whose errors name its own file.
+CompileOptions options_of_custom(CompileOptions how, size_t unit) {
+  how.name = fmt::format("custom{}", unit);
+  return how;
+}
+
+std::string build_of_cpp(const std::vector<std::string>& units, const std::vector<std::string>& custom, const Toolchain& tools, int threads,
+                         const CompileOptions& how) {
   auto options = [&](size_t unit) {
     CompileOptions result = how;
     result.name = name_of_unit(units, unit);
     result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
     return result;
   };
-  if (units.size() == 1) return tools.compile_shared(units[0], options(0));
-  const auto compile = [&](size_t unit) { return tools.compile_object(units[unit], options(unit)); };
-  return tools.link_shared(compiled_side_by_side(units.size(), threads, compile), linking_of(how));
+  if (units.size() + custom.size() == 1) return tools.compile_shared(units[0], options(0));
+  const auto compile = [&](size_t i) {
+    if (i < custom.size()) return tools.compile_object(custom[i], options_of_custom(how, i));
+    return tools.compile_object(units[i - custom.size()], options(i - custom.size()));
+  };
+  return tools.link_shared(compiled_side_by_side(units.size() + custom.size(), threads, compile), linking_of(how));
 }
 
 }  // namespace
@@ -54,8 +64,14 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
-  const std::vector<std::string>& units = sources.units;
+  const std::vector<std::string>&units = sources.units, &custom = sources.custom_units;
   const auto compile = [&](size_t i) {
+    if (i < custom.size()) {
+      CompileOptions options = options_of_custom(how, i);
+      options.isa = sources.levels.back();
+      return tools.compile_object(custom[i], options);
+    }
+    i -= custom.size();
     const size_t level = i / units.size(), unit = i % units.size();
     CompileOptions options = how;
     options.name = name_of_unit(units, unit);
@@ -67,7 +83,7 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
     return tools.compile_object(text, options);
   };
-  const std::vector<std::string> objects = compiled_side_by_side(units.size() * sources.levels.size(), threads, compile);
+  const std::vector<std::string> objects = compiled_side_by_side(custom.size() + units.size() * sources.levels.size(), threads, compile);
   return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
 }
 
@@ -82,8 +98,8 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
-  const auto& [units, gpu_units, binaries] = sources;
-  if (gpu_units.empty()) return build_of_cpp(units, tools, threads, how);
+  const auto& [units, custom_units, gpu_units, binaries] = sources;
+  if (gpu_units.empty()) return build_of_cpp(units, custom_units, tools, threads, how);
   CompileOptions plain = how;
   plain.optimization = 0;
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));

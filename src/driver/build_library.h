@@ -14,6 +14,7 @@ namespace toroid {
 
 struct LibrarySources {
   std::vector<std::string> units;                 // C++
+  std::vector<std::string> custom_units = {};     // C++ of the user's own kernels
   std::vector<std::string> gpu_units = {};        // CUDA
   std::vector<codegen::GpuBinary> binaries = {};  // which become of the latter
 };
@@ -26,6 +27,8 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
 // A package's library: units of a program compiled once for each level, and the run side (codegen/wrapper/package_entry.h).
 struct PackageSources {
   std::vector<std::string> units;
+  // Of the user's own kernels: compiled once, for the least demanding level. Templates of headers would otherwise be one function for all.
+  std::vector<std::string> custom_units;
   std::vector<Isa> levels;  // the most demanding first
   std::string entry;
   RunSide run_side;

@@ -30,6 +30,7 @@
 #include "driver/model_text.h"
 #include "driver/pass_costs.h"
 #include "frontend/pt2/import.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/attention/expand_attention.h"
@@ -289,6 +290,18 @@ struct Choosing {
   const Toolchain* tools = nullptr;
 };
 
+// A file that is compiled for other machines too has all it needs, which a library somewhere on this one is not.
+void refuse_libraries(const Program& program, const codegen::CustomEntries& entries) {
+  for (const auto& [name, uses] : entries) {
+    const CustomOperator* op = program.operators->of_library(name);
+    const CustomKernel* kernel = program.operators->kernel_of(*op);
+    if (kernel->kind != CustomKernel::Kind::Library) continue;
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("{} is a function of {}, which a compiled file would not contain", op->schema.name, kernel->library.string()))
+        .help("run the model itself with 'toroid run', or give the operator a formula or C++ source");
+  }
+}
+
 // The pipeline from the imported program to C++.
 GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
                           Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
@@ -369,6 +382,20 @@ schedule::Forms forms_of(const CompileModelOptions& options) {
   return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
 }
 
+std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& model, const CompileModelOptions& options) {
+  OperatorFolders folders{.trusted = {options.operators.begin(), options.operators.end()}};
+  if (const char* variable = std::getenv("TOROID_OPERATORS"); variable != nullptr) {
+    for (std::string_view rest = variable; !rest.empty();) {
+      const std::string_view folder = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+      if (!folder.empty()) folders.trusted.emplace_back(folder);
+    }
+  }
+  folders.beside_model = model.has_parent_path() ? model.parent_path() : ".";
+  folders.for_gpu = options.target != codegen::Target::Cpu;
+  return std::make_shared<CustomOperators>(std::move(folders));
+}
+
 tune::TunerOptions tuner_options(const ChooseOptions& options) {
   tune::TunerOptions result;
   result.lock = options.lock;  // then nothing is measured
@@ -434,15 +461,18 @@ Toolchain& CompileSession::toolchain() {
   return *toolchain_;
 }
 
-Program CompileSession::import(const std::filesystem::path& path) {
-  return with_typed_memory("importing a model",
-                           [&] { return is_model_text(path) ? read_model_text(path) : import_pt2(path, {.is_supported = is_supported}); });
+Program CompileSession::import(const std::filesystem::path& path, const CompileModelOptions& options) {
+  return with_typed_memory("importing a model", [&] {
+    std::shared_ptr<CustomOperators> operators = find_operators(path, options);
+    return is_model_text(path) ? read_model_text(path, std::move(operators))
+                               : import_pt2(path, {.is_supported = is_supported, .operators = std::move(operators)});
+  });
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
   return with_typed_memory("compiling a model's file", [&] {
     if (!is_model_text(path)) return compile_mapped(path, options);
-    Program program = read_model_text(path);
+    Program program = read_model_text(path, find_operators(path, options));
     ErrorContext context("compiling {}", path.string());
     return compile_graph(std::move(program), options, {});
   });
@@ -468,8 +498,9 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   GraphCache cache(cache_);
   const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
   std::optional<CacheKey> key;
+  const std::shared_ptr<CustomOperators> operators = find_operators(path, options);
   if (use_graphs) {
-    key = model_key(file->bytes(), key_parts(options), toolchain());
+    key = model_key(file->bytes(), operators->fingerprint(), key_parts(options), toolchain());
     std::optional<GraphCache::Found> found = cache.find(*key);
     note_lookup(model, options, cache_, "model file", *key, found.has_value());
     if (found) {
@@ -483,7 +514,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
     }
     clock.done("cache");
   }
-  Program program = import_pt2(file->bytes(), file, path.string(), {.is_supported = is_supported});
+  Program program = import_pt2(file->bytes(), file, path.string(), {.is_supported = is_supported, .operators = operators});
   clock.done("import");
   ErrorContext context("compiling {}", path.string());
   const std::vector<ConstantData> imported = program.constants;
@@ -571,6 +602,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
 
   const ConstantTable constants(variants);
   std::vector<std::string> units, gpu_units;
+  codegen::CustomEntries custom_entries;
   bool draws = false;
   codegen::PackageEntry entry;
   PackageNeeds needs;
@@ -584,6 +616,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     use.onednn = use.onednn || variant.code.calls_onednn;
     if (!options.save_source.empty())
       save_kernels(options.save_source, variant.code, v + 1 < variants.size() ? fmt::format("_v{}", v) : "");
+    for (auto& [op, entries] : variant.code.custom_entries) custom_entries[op].merge(entries);
     std::move(variant.code.units.begin(), variant.code.units.end(), std::back_inserter(units));
     std::move(variant.code.gpu_units.begin(), variant.code.gpu_units.end(), std::back_inserter(gpu_units));
     model.kernels += static_cast<int>(variant.code.kernels.size());
@@ -618,6 +651,12 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     std::string text = sym::to_string(guard);
     if (!guard.is_const() && !known_guards.contains(text)) model.guards.push_back(std::move(text));
   }
+  if (options.package) refuse_libraries(variants.back().program, custom_entries);
+  std::vector<std::string> custom_units = codegen::custom_units(variants.back().program, custom_entries);
+  if (!options.save_source.empty()) {
+    for (size_t i = 0; i < custom_units.size(); ++i)
+      write_file_atomically(options.save_source / fmt::format("custom_unit{}.cpp", i), std::string_view(custom_units[i]));
+  }
   if (options.keep_program) model.program = std::move(variants.back().program);
 
   refuse_changed(imported);  // what follows would keep in the cache what was made of the weights
@@ -626,6 +665,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   if (options.debug) keep_sources(units);
   std::vector<std::string> sources = units;
   sources.insert(sources.end(), gpu_units.begin(), gpu_units.end());
+  sources.insert(sources.end(), custom_units.begin(), custom_units.end());
   const std::optional<RunSide> run_side = run_side_of(options);
   if (run_side) {
     for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
@@ -645,10 +685,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     clock.done("cache");
   } else {
     if (run_side) {
-      model.library = build_package({std::move(units), model.levels, sources.back(), *run_side, use}, tools, threads, how);
+      model.library =
+          build_package({std::move(units), std::move(custom_units), model.levels, sources.back(), *run_side, use}, tools, threads, how);
     } else {
-      model.library = build_library({std::move(units), std::move(gpu_units), std::move(binaries)}, tools, threads, how,
-                                    [](const KernelResources& kernel) {
+      model.library = build_library({std::move(units), std::move(custom_units), std::move(gpu_units), std::move(binaries)}, tools, threads,
+                                    how, [](const KernelResources& kernel) {
                                       for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
                                     });
     }

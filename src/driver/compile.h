@@ -48,6 +48,8 @@ struct CompileModelOptions {
   bool optimise = true;
   // Graph passes to leave out, by name (passes/pipeline.h), to find out which one is at fault.
   std::vector<std::string> without_passes = {};
+  // Folders with the files of custom operators (docs/custom-operators.md), before those of TOROID_OPERATORS.
+  std::vector<std::string> operators = {};
   int optimization = 3;                          // the C++ compiler's -O level
   std::vector<std::string> compiler_flags = {};  // further ones for the C++ compiler; what they may be: toolchain/extra_flags.h
   // For debuggers: compiled with -g, at most -O1, from sources that stay in the folder that TOROID_KEEP_FILES names.
@@ -89,6 +91,9 @@ struct PhaseTime {
   std::string name;
   double seconds;
 };
+
+// Where the custom operators of a model are looked for: the options' folders, those of TOROID_OPERATORS, and beside it.
+std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& model, const CompileModelOptions& options);
 
 struct GraphKeyParts;
 // What the key of a program has of the options. Throws as compiling does for options that do not go together.
@@ -132,8 +137,9 @@ class CompileSession {
   CompileSession(const CompileSession&) = delete;
   CompileSession& operator=(const CompileSession&) = delete;
 
-  // Imports `path`: a .pt2 to an import-level program, whose unsupported operators are reported together; or a text (model_text.h).
-  static Program import(const std::filesystem::path& path);
+  // Imports `path`: a .pt2 to an import-level program, whose unsupported operators are reported together; or a text (model_text.h). Of the
+  // options, those count that say where custom operators are found.
+  static Program import(const std::filesystem::path& path, const CompileModelOptions& options = {});
   // Consumes the program. Of all processes and threads that compile the same program, one does, and the others take its result.
   CompiledModel compile(Program program, const CompileModelOptions& options = {});
   CompiledModel compile_file(const std::filesystem::path& path, const CompileModelOptions& options = {});

@@ -10,6 +10,7 @@
 #include "base/file/framing.h"
 #include "cache/code_identity.h"
 #include "graph/builder.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/text/constant_text.h"
 #include "graph/text/text.h"
 #include "support/hash.h"
@@ -75,6 +76,17 @@ void add_constants(KeyBuilder& key, const Program& program) {
   key.add("constants", text);
 }
 
+// The files of the custom operators that the program uses.
+void add_operators(KeyBuilder& key, const Program& program) {
+  if (program.operators == nullptr) return;
+  for (const auto& [name, op] : program.operators->all()) {
+    key.add_source("custom operator " + op->file, op->text);
+    for (const CustomKernel& kernel : op->kernels) {
+      if (kernel.kind == CustomKernel::Kind::Library) key.add("library of " + op->file, kernel.library.string() + " " + kernel.digest);
+    }
+  }
+}
+
 // The SHA-256 of those of its pieces, which several threads take: one thread reads no more than 2 GB a second.
 std::string hash_of_pieces(std::span<const std::byte> bytes) {
   constexpr size_t kPiece = size_t{4} << 20, kMostThreads = 16;
@@ -122,9 +134,10 @@ std::string joined(const std::string& first, const std::vector<std::vector<std::
 
 }  // namespace
 
-CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools) {
+CacheKey model_key(std::span<const std::byte> file, const std::string& operators, const GraphKeyParts& parts, const Toolchain& tools) {
   KeyBuilder key("model", kModelKeyVersion);
   key.add("file", hash_of_pieces(file));
+  if (!operators.empty()) key.add("custom operators", operators);
   add_common(key, parts, tools);
   return key.finish();
 }
@@ -133,6 +146,7 @@ CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const To
   KeyBuilder key("graph", kGraphKeyVersion);
   key.add_source("program", to_text(imported, {.hints = false, .name = false, .constants = false}));
   add_constants(key, imported);
+  add_operators(key, imported);
   add_common(key, parts, tools);
   return key.finish();
 }

@@ -37,7 +37,8 @@ struct GraphKeyParts {
   std::string choices = {};  // how library kernels' implementations are chosen; empty: when they are called
 };
 
-CacheKey model_key(std::span<const std::byte> file, const GraphKeyParts& parts, const Toolchain& tools);
+// `operators`: CustomOperators::fingerprint.
+CacheKey model_key(std::span<const std::byte> file, const std::string& operators, const GraphKeyParts& parts, const Toolchain& tools);
 CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools);
 // The library's own key: the store finds it by this when only the graph differs.
 CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools,

@@ -11,11 +11,11 @@ namespace toroid {
 
 bool is_model_text(const std::filesystem::path& path) { return path.extension() == ".txt"; }
 
-Program read_model_text(const std::filesystem::path& path) {
+Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators) {
   ErrorContext context("reading {}", path.string());
   const std::string text = read_file(path);
   size_t end = 0;
-  Program program = parse_text_prefix(text, end);
+  Program program = parse_text_prefix(text, end, {}, std::move(operators));
   Cursor rest(text);
   rest.move_to(end);
   if (!rest.at_end()) {

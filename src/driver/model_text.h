@@ -13,6 +13,6 @@ namespace toroid {
 bool is_model_text(const std::filesystem::path& path);
 
 // Throws Error{InvalidModel} for what is no text of a graph, and where loops, a schedule or a program come behind the graph.
-Program read_model_text(const std::filesystem::path& path);
+Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators = {});
 
 }  // namespace toroid

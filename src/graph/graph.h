@@ -232,6 +232,8 @@ struct InputSpec {
   std::string name;  // as the model calls it
 };
 
+class CustomOperators;
+
 // A whole model: the main graph, what it refers to, and its contract with the caller.
 struct Program {
   std::unique_ptr<sym::Context> symbols = std::make_unique<sym::Context>();
@@ -242,6 +244,8 @@ struct Program {
   std::vector<OutputSpec> outputs;      // one per graph.outputs
   std::vector<sym::Expr> guards;        // 0/1 expressions over size symbols that each call must satisfy
   std::string name;                     // of the model file
+  // Operators of the user's own (custom/custom_operators.h), whose schemas nodes refer to; null: none.
+  std::shared_ptr<CustomOperators> operators = {};
 
   ConstantId add_constant(ConstantData data);
   const ConstantData& constant(ConstantId id) const { return constants[static_cast<size_t>(id)]; }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "graph/custom/custom_operators.h"
 #include "lower/convolution_loops.h"
 #include "lower/cost.h"
 #include "lower/filter_gradient.h"
@@ -22,6 +23,7 @@
 #include "lower/phased_convolution.h"
 #include "passes/attention/merge_gradient.h"
 #include "passes/constant_values.h"
+#include "passes/decompose/custom/apply_custom.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -382,7 +384,9 @@ class Lowering {
         [&](const Matmul&) { lower_matmul(node); }, [&](const Convolution&) { lower_convolution(node); },
         [&](const Attention&) { lower_attention(node); },
         [&](const Library& op) {
-          op.name == kAttentionGradient ? lower_attention(node) : lower_call(node, op.name != "products.grouped");
+          if (op.name == kAttentionGradient) return lower_attention(node);
+          if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
+          lower_call(node, op.name != "products.grouped");
         });
   }
 
@@ -707,6 +711,17 @@ class Lowering {
   void lower_call(const Node& node, bool contiguous_operands) {
     loop::Call call{node.op, {}};
     for (ValueId input : node.inputs) call.operands.push_back(operand(input, contiguous_operands));
+    std::vector<BufferId> outputs;
+    for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
+    add_computation(std::move(call), outputs, {node.provenance});
+    for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
+  }
+
+  // A kernel of the user's own takes those tensors with any strides of which its file says so.
+  void lower_custom(const Node& node, const Library& op) {
+    loop::Call call{node.op, {}};
+    const std::vector<bool> strided = strided_inputs(*program_.operators->of_library(op.name), op);
+    for (size_t i = 0; i < node.inputs.size(); ++i) call.operands.push_back(operand(node.inputs[i], i >= strided.size() || !strided[i]));
     std::vector<BufferId> outputs;
     for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
     add_computation(std::move(call), outputs, {node.provenance});

@@ -9,6 +9,7 @@
 #include "frontend/json_reader.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "frontend/safetensors.h"
+#include "graph/custom/custom_operator.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "lower/text.h"
@@ -65,6 +66,7 @@ constexpr Parser kParsers[] = {
          internal_error(__FILE__, __LINE__, "a printed program reads back as it was", text);
        }
      }},
+    {"operator", [](std::string_view bytes) { read_custom_operator(std::string(bytes), "fuzz.op"); }},
     {"safetensors", [](std::string_view bytes) { parse_safetensors(as_bytes(bytes), nullptr, "fuzz.safetensors"); }},
     {"sympy",
      [](std::string_view bytes) {

@@ -4,6 +4,7 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/thread_printer.h"
+#include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/sorted_scatter.h"
 

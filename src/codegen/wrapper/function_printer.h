@@ -12,6 +12,7 @@
 #include "codegen/cpp/kernel.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/prelude.h"
+#include "codegen/custom/custom_kernel.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
@@ -36,6 +37,7 @@ struct SharedParts {
   std::set<std::string> linked_kernels = {};  // GeneratedProgram::linked_kernels
   std::vector<ProductShape> products = {};    // GeneratedProgram::products
   bool calls_special_functions = false, calls_onednn = false;
+  CustomEntries custom_entries = {};
   // Of a target with CUDA's kernels: what they need besides, and of emulated ones the functions that take their arguments apart.
   std::map<std::string, cuda::Preludes> kernel_preludes = {};
   std::map<std::string, std::string> thunks = {};
@@ -128,6 +130,8 @@ class FunctionPrinter {
   };
   void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
   void print_gpu_grouped(const program::LibraryCall& call);
+  void print_custom(const program::LibraryCall& call, const CustomOperator& op);
+  void print_gpu_custom(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made);
   void print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);

@@ -142,6 +142,14 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   result.products = std::move(shared.products);
   result.calls_special_functions = shared.calls_special_functions;
   result.calls_onednn = shared.calls_onednn;
+  result.custom_entries = std::move(shared.custom_entries);
+  for (const auto& [op, entries] : result.custom_entries) {
+    for (const auto& [name, text] : entries) {
+      wrapper += fmt::format(
+          "extern \"C\" {{ int32_t {}(const ToroidOperand*, const ToroidOperand*, const int64_t*, const double*, int64_t, int64_t); }}\n",
+          name);
+    }
+  }
   if (shared.uses_control_flow) {
     if (on_cpu) wrapper += kOwnMemory;
     wrapper += std::string(result.draws ? kRandomCall : kSameCall) + std::string(kControlFlow) + declarations;

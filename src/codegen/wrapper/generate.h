@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/cpp/prelude/prelude_parts.h"
+#include "codegen/custom/custom_kernel.h"
 #include "graph/graph.h"
 #include "program/module.h"
 #include "schedule/scheduled_graph.h"
@@ -38,6 +39,7 @@ struct GeneratedProgram {
   std::vector<ProductShape> products = {};             // of "matmul.f32"
   bool calls_special_functions = false;                // of the runtime
   bool calls_onednn = false;                           // by choices that name it
+  CustomEntries custom_entries = {};                   // what it calls of kernels of the user's own, which are no part of `units`
 };
 
 // What kernels are printed for. EmulatedCuda: as for CUDA, and compiled for a processor, to test them.

@@ -5,6 +5,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "graph/custom/custom_operators.h"
 #include "passes/attention/merge_gradient.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "schedule/cuda/attention/attention_kernel.h"
@@ -33,6 +34,13 @@ ProductShape shape_of_product(const program::LibraryCall& call) {
           .depth = a.sizes.back().try_value(),
           .right_by_rows = may_be_one(b.strides.back()),
           .right_by_columns = may_be_one(b.strides.end()[-2])};
+}
+
+// The operator of the user's own whose kernel is called; null: a kernel of the runtime.
+const CustomOperator* custom_operator_of(const Program& program, const program::LibraryCall& call) {
+  constexpr std::string_view kLibrary = "library.";
+  if (program.operators == nullptr || !call.kernel.starts_with(kLibrary)) return nullptr;
+  return program.operators->of_library(std::string_view(call.kernel).substr(kLibrary.size()));
 }
 
 }  // namespace
@@ -114,6 +122,7 @@ bool FunctionPrinter::print_epilogue_function(size_t number, std::string_view su
 }
 
 void FunctionPrinter::note_linked(const program::LibraryCall& call) {
+  if (custom_operator_of(shared_.program, call) != nullptr) return;
   std::vector<DType> inputs;
   for (const program::Operand& each : call.inputs) inputs.push_back(buffer(each.buffer).dtype);
   const DType output = call.outputs.empty() ? DType::F32 : buffer(call.outputs[0].buffer).dtype;
@@ -150,6 +159,7 @@ bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::st
 }
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
+  if (const CustomOperator* op = custom_operator_of(shared_.program, call)) return print_custom(call, *op);
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
     if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
   }

@@ -17,6 +17,7 @@
 #include "frontend/pt2/types.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/type_rules.h"
 #include "symbolic/real.h"
 
@@ -115,6 +116,18 @@ bool has_only_symbolic_outputs(const JsonValue& node) {
          std::all_of(outputs.begin(), outputs.end(), [](const JsonValue& output) { return is_symbolic(read_union(output).key); });
 }
 
+// PyTorch's, or that of an operator of the user's own; null: neither.
+const Schema* known_schema(std::string_view op, const Pt2Options& options) {
+  if (const Schema* schema = find_schema(op)) return schema;
+  const CustomOperator* custom = options.operators != nullptr ? options.operators->find(op) : nullptr;
+  return custom == nullptr ? nullptr : &custom->schema;
+}
+
+bool is_supported(const Schema& schema, const Pt2Options& options) {
+  if (options.operators != nullptr && options.operators->of(schema) != nullptr) return true;
+  return !options.is_supported || options.is_supported(schema);
+}
+
 // What the graphs of one program share while it is imported.
 struct Import {
   Program& program;
@@ -123,6 +136,9 @@ struct Import {
   const Pt2Options& options;
   OperatorCounter unsupported;
   std::vector<ExprList> body_numbers = {};  // of each subgraph, its inputs that are numbers
+
+  const Schema* schema_of(std::string_view op) const { return known_schema(op, options); }
+  bool is_supported(const Schema& schema) const { return pt2::is_supported(schema, options); }
 };
 
 // Imports one graph of the file into one Graph. Its names are its own: subgraphs see nothing of the graph around them.
@@ -502,12 +518,12 @@ class GraphImporter : public ArgumentScope {
     if (op == kMakesDual) return add_dual(node, "aten::_make_dual", 2, place);
     if (op == kUnpacksDual) return add_dual(node, "aten::_unpack_dual", 1, place);
     if (op == kLeavesLevel) return define(only_output(node), tensor(tensor_argument(node, 0)));
-    const Schema* schema = find_schema(op);
+    const Schema* schema = import_.schema_of(op);
     if (!schema) {
       add_unsupported(node, place, false);
       return;
     }
-    if (import_.options.is_supported && !import_.options.is_supported(*schema)) {
+    if (!import_.is_supported(*schema)) {
       import_.unsupported.add(graph_.provenance(place), true);
     }
     NodeArguments arguments = read_arguments(node.at("inputs").elements(), node.at("inputs"), *schema, *this);
@@ -640,8 +656,8 @@ class GraphImporter : public ArgumentScope {
     const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of_node(node), node.find_value("metadata")));
     if (outputs.empty() || read_union(outputs[0]).key != "as_tensor") node.fail("an effect gives no token");
     define(read_union(outputs[0]).value.at("name"), tensor(tensor_argument(node, 0)));
-    const Schema* schema = find_schema(op);
-    const bool is_supported = schema != nullptr && (!import_.options.is_supported || import_.options.is_supported(*schema));
+    const Schema* schema = import_.schema_of(op);
+    const bool is_supported = schema != nullptr && import_.is_supported(*schema);
     if (!is_supported) return import_.unsupported.add(graph_.provenance(place), schema != nullptr);
     NodeArguments arguments = read_arguments(inputs.subspan(2), node.at("inputs"), *schema, *this);
     const std::vector<const JsonValue*> names = output_names(outputs.subspan(1));
@@ -877,10 +893,14 @@ std::vector<OperatorUse> missing_operators(const JsonValue& graph, const Pt2Opti
     return {};
   }
   std::vector<OperatorUse> missing;
-  for (const OperatorUse& use : counter.uses()) {
-    const Schema* const schema = find_schema(use.op);
-    const bool is_missing = !use.is_known || (schema != nullptr && options.is_supported && !options.is_supported(*schema));
-    if (is_missing) missing.push_back(use);
+  try {
+    for (const OperatorUse& use : counter.uses()) {
+      const Schema* const schema = known_schema(use.op, options);
+      const bool is_missing = (!use.is_known && schema == nullptr) || (schema != nullptr && !is_supported(*schema, options));
+      if (is_missing) missing.push_back(use);
+    }
+  } catch (const Error&) {  // the file of a custom operator is at fault
+    return {};
   }
   return missing;
 }
@@ -917,6 +937,7 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
 
 Program import_program(Archive& archive, const std::string& file, const Pt2Options& options, const SymbolRanges& ranges) {
   Program program;
+  program.operators = options.operators;
   program.name = std::filesystem::path(file).filename().string();  // so that what is made of it says nothing of folders
   const JsonValue& model = archive.model();
   Import import{.program = program,

@@ -29,6 +29,8 @@ struct Pt2Options {
   // Says whether the compiler can compile an operator. Operators that it cannot, and those that are not PyTorch's
   // own, are reported in one error. Empty: every operator of PyTorch is taken.
   std::function<bool(const Schema& schema)> is_supported;
+  // Where operators are looked for that PyTorch does not have; those that are found are supported. Null: nowhere.
+  std::shared_ptr<CustomOperators> operators = {};
 };
 
 Program import_pt2(const std::filesystem::path& path, const Pt2Options& options = {});

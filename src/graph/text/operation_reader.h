@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/custom/custom_operators.h"
 #include "graph/text/text_names.h"
 #include "graph/text/text_reader.h"
 #include "symbolic/named_symbols.h"
@@ -38,6 +39,9 @@ class OperationReader : public TextReader {
     if (name.starts_with("higher_order::")) return higher_order(name.substr(std::string_view("higher_order::").size()));
     if (name.find("::") != std::string::npos) {
       const Schema* schema = find_schema(name);
+      if (schema == nullptr && program_.operators != nullptr) {
+        if (const CustomOperator* custom = program_.operators->find(name)) schema = &custom->schema;
+      }
       if (schema == nullptr) cursor_.fail_at(start, fmt::format("no operator is called '{}'", name));
       return aten(start, *schema);
     }
@@ -172,10 +176,10 @@ class OperationReader : public TextReader {
   // a7 keeps its name if it can: printed, the text is as it was. Nodes may share an axis.
   sym::Expr remap_axis(std::string_view name, sym::Expr extent) {
     const bool is_numbered = name.size() > 1 && name[0] == 'a' && name.find_first_not_of("0123456789", 1) == std::string_view::npos;
-    const std::optional<sym::Expr> found = is_numbered ? program_.symbols->find_symbol(name) : std::nullopt;
-    if (is_numbered && !found) return sym::named_axis(*program_.symbols, name, extent);
+    const std::optional<sym::Expr> found = is_numbered ? symbols().find_symbol(name) : std::nullopt;
+    if (is_numbered && !found) return sym::named_axis(symbols(), name, extent);
     const bool is_bound = std::any_of(axes_.begin(), axes_.end(), [&](const auto& axis) { return axis.first == name; });
-    return found && !is_bound && found->node()->extent == extent ? *found : program_.symbols->axis(extent, "a");
+    return found && !is_bound && found->node()->extent == extent ? *found : symbols().axis(extent, "a");
   }
 
   // The axes are bound here: their extents are the sizes of the result.
@@ -210,8 +214,40 @@ class OperationReader : public TextReader {
     return is_name;
   }
 
+  // The operator's argument that the next word names, in the body of an operator: a number, a list, or none for a tensor that is not there.
+  const Argument* next_argument() {
+    if (arguments_.empty() || cursor_.at_end()) return nullptr;
+    const size_t start = cursor_.place();
+    const std::string_view word = cursor_.next_word();
+    const Argument* given = argument_called(word);
+    if (given == nullptr) return nullptr;
+    cursor_.move_to(start + word.size());
+    if (cursor_.next_is(",") || cursor_.next_is(")")) return given;
+    cursor_.move_to(start);
+    return nullptr;
+  }
+
+  const std::vector<ValueId>* next_list() {
+    if (lists_.empty() || cursor_.at_end()) return nullptr;
+    const size_t start = cursor_.place();
+    const std::string word(cursor_.next_word());
+    const auto found = lists_.find(word);
+    if (found == lists_.end()) return nullptr;
+    cursor_.move_to(start + word.size());
+    return &found->second;
+  }
+
   Argument argument(const Parameter* parameter) {
     const bool may_be_tensor = parameter == nullptr || parameter->type == ArgType::Tensor;
+    if (const Argument* given = next_argument()) return *given;
+    if (const std::vector<ValueId>* list = next_list()) {
+      InputList tensors;
+      for (ValueId each : *list) {
+        inputs_.push_back(each);
+        tensors.push_back(InputRef{static_cast<uint32_t>(inputs_.size() - 1)});
+      }
+      return tensors;
+    }
     if (cursor_.next_is("[")) return list_argument(parameter);
     if (cursor_.next_is("\"")) return cursor_.string_literal();
     if (cursor_.accept_word("none")) return None{};
@@ -342,9 +378,10 @@ class OperationReader : public TextReader {
     return op;
   }
 
-  std::unordered_map<std::string, ValueId> values_;  // of the graph being read
-  std::vector<ValueId> inputs_;                      // of the node being read
-  std::vector<TensorType> declared_types_;           // of its results
+  std::unordered_map<std::string, ValueId> values_;              // of the graph being read
+  std::unordered_map<std::string, std::vector<ValueId>> lists_;  // arguments of the operator whose body is being read
+  std::vector<ValueId> inputs_;                                  // of the node being read
+  std::vector<TensorType> declared_types_;                       // of its results
 };
 
 }  // namespace toroid

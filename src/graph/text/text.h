@@ -53,10 +53,12 @@ std::string to_text(const Graph& graph, NodeId id);
 // Gives the bytes of an external constant: fills in `bytes` and `owner`.
 using FindConstant = std::function<void(ConstantData& data)>;
 // Throws Error{InvalidModel} that starts with line:column. Without `find_constant`, external constants have no bytes.
-Program parse_text(std::string_view text, const FindConstant& find_constant = {});
+// `operators`: where those are looked for that PyTorch does not have.
+Program parse_text(std::string_view text, const FindConstant& find_constant = {}, std::shared_ptr<CustomOperators> operators = {});
 
 // The same of a text that goes on behind the graph: `end` is set to the place behind it.
-Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant = {});
+Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant = {},
+                          std::shared_ptr<CustomOperators> operators = {});
 
 // Throws Error{InvalidInput} where the elements are `external` and were not found.
 void require_elements(const ConstantData& constant);

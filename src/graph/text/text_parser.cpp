@@ -15,7 +15,10 @@ namespace {
 
 class TextParser : private OperationReader {
  public:
-  TextParser(std::string_view text, const FindConstant& find_constant) : OperationReader(text), find_constant_(find_constant) {}
+  TextParser(std::string_view text, const FindConstant& find_constant, std::shared_ptr<CustomOperators> operators)
+      : OperationReader(text), find_constant_(find_constant) {
+    program_.operators = std::move(operators);
+  }
 
   Program parse() {
     Program program = parse_prefix();
@@ -303,10 +306,13 @@ class TextParser : private OperationReader {
 
 }  // namespace
 
-Program parse_text(std::string_view text, const FindConstant& find_constant) { return TextParser(text, find_constant).parse(); }
+Program parse_text(std::string_view text, const FindConstant& find_constant, std::shared_ptr<CustomOperators> operators) {
+  return TextParser(text, find_constant, std::move(operators)).parse();
+}
 
-Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant) {
-  TextParser parser(text, find_constant);
+Program parse_text_prefix(std::string_view text, size_t& end, const FindConstant& find_constant,
+                          std::shared_ptr<CustomOperators> operators) {
+  TextParser parser(text, find_constant, std::move(operators));
   Program program = parser.parse_prefix();
   end = parser.end();
   return program;

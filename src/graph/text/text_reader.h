@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -41,12 +42,17 @@ class TextReader {
 
   sym::Expr parse_expr(size_t place, std::string_view text) {
     try {
-      return sym::parse(text, *program_.symbols, [&](std::string_view name) -> sym::Expr {
+      return sym::parse(text, symbols(), [&](std::string_view name) -> sym::Expr {
         for (const auto& [axis_name, axis] : axes_) {
           if (axis_name == name) return axis;
         }
-        if (const std::optional<sym::Expr> symbol = program_.symbols->find_symbol(name); symbol && declared_.count(std::string(name))) {
+        if (const std::optional<sym::Expr> symbol = symbols().find_symbol(name); symbol && declared_.count(std::string(name))) {
           return *symbol;
+        }
+        if (const Argument* given = argument_called(name)) {
+          if (const auto* number = std::get_if<sym::Expr>(given)) return *number;
+          if (const auto* flag = std::get_if<bool>(given)) return *flag ? 1 : 0;
+          throw Error(ErrorKind::InvalidModel, fmt::format("'{}' is no integer", name));
         }
         throw Error(ErrorKind::InvalidModel, fmt::format("symbol '{}' is not declared", name));
       });
@@ -89,6 +95,10 @@ class TextReader {
     const size_t place = cursor_.place();
     const std::string_view text = cursor_.raw(stops);
     if (text == "true" || text == "false") return text == "true";
+    if (const Argument* given = argument_called(text)) {
+      if (const auto* real = std::get_if<double>(given)) return *real;
+      if (const auto* flag = std::get_if<bool>(given)) return *flag;
+    }
     if (const std::optional<double> number = floating(text)) return *number;
     const sym::Expr expr = parse_expr(place, text);
     return expr.is_const() && is_double(text) ? Scalar(sym::real_value(expr)) : Scalar(expr);
@@ -108,6 +118,8 @@ class TextReader {
   DType dtype() {
     const size_t place = cursor_.place();
     const std::string name = cursor_.word("a dtype");
+    if (const Argument* given = argument_called(name); given != nullptr && std::holds_alternative<DType>(*given))
+      return std::get<DType>(*given);
     const std::optional<DType> dtype = parse_dtype(name);
     if (!dtype) cursor_.fail_at(place, fmt::format("'{}' is not a dtype", name));
     return *dtype;
@@ -141,8 +153,18 @@ class TextReader {
     return type;
   }
 
+  // What a name stands for where the text is the body of an operator (graph/custom/formula.h); null elsewhere.
+  const Argument* argument_called(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    return found == arguments_.end() ? nullptr : &found->second;
+  }
+
+  sym::Context& symbols() { return symbols_around_ != nullptr ? *symbols_around_ : *program_.symbols; }
+
   Cursor cursor_;
   Program program_;
+  sym::Context* symbols_around_ = nullptr;  // of the program that an operator's body becomes a part of
+  std::map<std::string, Argument, std::less<>> arguments_;
   std::set<std::string> declared_;                       // symbols
   std::vector<std::pair<std::string, sym::Expr>> axes_;  // that the node being read binds
 };

@@ -11,12 +11,14 @@
 
 #include "base/error.h"
 #include "graph/control_flow.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/operator_scope.h"
 #include "graph/text/text_names.h"
 #include "graph/type_rules.h"
 #include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/complex/complex.h"
+#include "passes/decompose/custom/apply_custom.h"
 #include "passes/decompose/engine/forward_mode.h"
 #include "passes/decompose/engine/functionalize.h"
 #include "passes/decompose/engine/storage_types.h"
@@ -94,6 +96,11 @@ bool converts_nothing(const Aten& aten, const TensorType& argument, const Tensor
 // Whether a reshape is a view. A copy is contiguous; a view of something that is not hardly ever is.
 bool reshapes_in_place(const TensorType& argument, const TensorType& result) {
   return is_contiguous(argument) || !is_contiguous(result) || argument.sizes == result.sizes;
+}
+
+// Of a node whose operator is the user's own: that; else null.
+const CustomOperator* custom_operator(const Program& program, const Node& node) {
+  return program.operators == nullptr ? nullptr : program.operators->of(*std::get<Aten>(node.op).schema);
 }
 
 Decomposition decomposition_of(const Graph& graph, const Node& node) {
@@ -267,11 +274,13 @@ class GraphDecomposer {
     const Aten& aten = std::get<Aten>(node.op);
     for (ValueId input : node.inputs) d.argument_types.push_back(type_in_memory(input));
     if (const std::optional<ValueId> owner = memory_owner(node)) d.memory_type = type_in_memory(*owner);
-    const Decomposition function = decomposition_of(source_, node);
-    TOROID_CHECK(function != nullptr, "{} has no decomposition", aten.schema->name);
+    const CustomOperator* custom = custom_operator(program_, node);
+    const Decomposition function = custom != nullptr ? nullptr : decomposition_of(source_, node);
+    TOROID_CHECK(custom != nullptr || function != nullptr, "{} has no decomposition", aten.schema->name);
     const OperatorScope scope(b, *aten.schema, aten.arguments, inputs);
     const Args arguments(b, *aten.schema, aten.arguments, inputs);
     refuse_arguments(arguments);
+    if (custom != nullptr) return apply_custom(d, *custom, arguments);
     return function(d, arguments);
   }
 
@@ -615,9 +624,12 @@ std::vector<MissingOp> missing_ops(const Program& program) {
   auto visit = [&](const Graph& graph, bool is_main) {
     for (const Node& node : graph.nodes()) {
       const auto* aten = std::get_if<Aten>(&node.op);
-      if (aten == nullptr || decomposition_of(graph, node) != nullptr) continue;
+      if (aten == nullptr) continue;
+      const bool is_custom = custom_operator(program, node) != nullptr;
+      const bool takes_real_numbers = !has_complex_values(graph, node) && !has_float8_values(graph, node);
+      if (is_custom ? takes_real_numbers : decomposition_of(graph, node) != nullptr) continue;
       std::string name = aten->schema->name;
-      if (find_decomposition(*aten->schema) != nullptr)
+      if (is_custom || find_decomposition(*aten->schema) != nullptr)
         name += has_complex_values(graph, node) ? " of complex tensors" : " of 8-bit floats";
       std::vector<ProvenanceId>& places = missing[name];
       if (is_main) places.push_back(node.provenance);
