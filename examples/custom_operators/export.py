@@ -48,6 +48,12 @@ def _(words, buckets, salts):
     return words.new_empty([words.shape[0], len(salts)])
 
 
+# Writes to its argument. mylib.blend_.op has a formula for what this holds afterwards.
+@torch.library.custom_op("mylib::blend_", mutates_args=("x",))
+def blend_(x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+    x.lerp_(y, rate)
+
+
 class FeedForward(nn.Module):
     def __init__(self):
         super().__init__()
@@ -78,9 +84,26 @@ class Embedding(nn.Module):
         return self.table(torch.ops.mylib.hash_bucket(words, 50, [1, 2, 3])).mean(1)
 
 
-def record(name, model, example, sizes, others):
+class Blend(nn.Module):
+    def forward(self, x):
+        y = x.relu()
+        torch.ops.mylib.blend_(y[:, 1:], x[:, 1:], 0.25)
+        z = y.exp()
+        torch.ops.mylib.blend_(z, y, 0.5)
+        return y + z
+
+
+class BlendWhole(nn.Module):
+    def forward(self, x):
+        y = x.relu()
+        torch.ops.mylib.blend_(y, x, 0.25)
+        return y.exp()
+
+
+def record(name, model, example, sizes, others, decompose=False):
     model = model.eval()
-    torch.export.save(torch.export.export(model, (example,), dynamic_shapes=(sizes,)), f"{name}.pt2")
+    exported = torch.export.export(model, (example,), dynamic_shapes=(sizes,))
+    torch.export.save(exported.run_decompositions() if decompose else exported, f"{name}.pt2")
     for i, x in enumerate([example, *others]):
         number = "" if i == 0 else i + 1
         with torch.no_grad():
@@ -94,3 +117,5 @@ record("feed_forward", FeedForward(), torch.randn(4, 16), {0: batch}, [torch.ran
 record("attention", Attention(), torch.randn(2, 12, 32), {0: batch, 1: length}, [torch.randn(3, 33, 32)])
 words = torch.tensor([17, -3, 2**40, 9])
 record("embedding", Embedding(), words, {0: batch}, [torch.arange(20)])
+record("blend", Blend(), torch.randn(3, 5), {0: batch}, [torch.randn(6, 5)])
+record("blend_decomposed", BlendWhole(), torch.randn(3, 5), {0: batch}, [], decompose=True)

@@ -10,6 +10,7 @@
 #include "base/machine/out_of_memory.h"
 #include "base/philox.h"
 #include "graph/builder.h"
+#include "graph/custom/custom_operator.h"
 #include "graph/number.h"
 #include "graph/text/text.h"
 #include "interp/library_kernels.h"
@@ -302,6 +303,11 @@ class Evaluator {
   }
 
   std::vector<HostTensor> library(const Node& node, const Library& op, std::span<const HostTensor> in) {
+    if (op.name.starts_with(kCustomPrefix)) {
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("{} is computed by code of its own, which the evaluator does not run", op.name.substr(kCustomPrefix.size())))
+          .help("compile the model, or give the operator a formula");
+    }
     const LibraryKernel kernel = find_evaluated_kernel(op.name);
     if (kernel == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("there is no library kernel '{}'", op.name));
     std::vector<double> attributes;

@@ -2,6 +2,7 @@
 #include "graph/custom/custom_operators.h"
 #include "base/error_for_test.h"
 #include "driver/end_to_end/compiled_for_test.h"
+#include "passes/decompose/engine/decompose.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
@@ -45,7 +46,7 @@ class CustomOperatorPrograms : public testing::Test {
   TempFolder folder_;
 };
 
-HostTensor floats(std::vector<int64_t> sizes, const std::vector<double>& values, DType dtype = DType::F32) {
+HostTensor float_tensor(std::vector<int64_t> sizes, const std::vector<double>& values, DType dtype = DType::F32) {
   return HostTensor::from_doubles(dtype, std::move(sizes), values);
 }
 
@@ -68,13 +69,13 @@ graph(x: f32[n]) {
   c: f32[n] = aten::neg(b)
   return c
 })";
-  EXPECT_EQ(results(kText, {floats({3}, {1, -4, 0.5})}), (std::vector<double>{-6, 0, -4.5}));
+  EXPECT_EQ(results(kText, {float_tensor({3}, {1, -4, 0.5})}), (std::vector<double>{-6, 0, -4.5}));
   EXPECT_EQ(compiled(kText).kernels, 1);
 }
 
 TEST_F(CustomOperatorPrograms, FormulasTakeTheDtypeAndRankThatComes) {
   add("mylib.scaled_relu", kDoubleRelu);
-  EXPECT_EQ(results("graph(x: f64[2, 1]) { y: f64[2, 1] = mylib::scaled_relu(x) return y }", {floats({2, 1}, {1, -1}, DType::F64)}),
+  EXPECT_EQ(results("graph(x: f64[2, 1]) { y: f64[2, 1] = mylib::scaled_relu(x) return y }", {float_tensor({2, 1}, {1, -1}, DType::F64)}),
             (std::vector<double>{2, 0}));
 }
 
@@ -91,7 +92,7 @@ formula {
   return whole, sums
 }
 )");
-  const std::vector<HostTensor> inputs = {floats({1, 2}, {1, 3}), floats({2, 2}, {1, 3, 1, 3})};
+  const std::vector<HostTensor> inputs = {float_tensor({1, 2}, {1, 3}), float_tensor({2, 2}, {1, 3, 1, 3})};
   EXPECT_EQ(results("graph(x: f32[1, 2], y: f32[2, 2]) { a: f32[3, 2], s: f32[2] = mylib::joined([x, y], none, [0]) return s }", inputs),
             (std::vector<double>{3, 9}));
 }
@@ -125,14 +126,14 @@ graph(x: f32[2, 2], s: f32[4]) {
   z: f32[2, 2] = aten::neg(y)
   return z, c
 })";
-  EXPECT_EQ(results(kTyped, {floats({2, 2}, {1, -2, 3, -4}), floats({4}, {10, 20, 30, 40})}),
+  EXPECT_EQ(results(kTyped, {float_tensor({2, 2}, {1, -2, 3, -4}), float_tensor({4}, {10, 20, 30, 40})}),
             (std::vector<double>{-12, -24, -36, -48, 12, 20}));
   constexpr std::string_view kAbsent = R"(
 graph(x: bf16[3]) {
   y: bf16[3], c: i64[0] = mylib::affine(x, none, 0.5, [])
   return y
 })";
-  EXPECT_EQ(results(kAbsent, {floats({3}, {1, -2, 300}, DType::BF16)}), (std::vector<double>{0.5, 1, 150}));
+  EXPECT_EQ(results(kAbsent, {float_tensor({3}, {1, -2, 300}, DType::BF16)}), (std::vector<double>{0.5, 1, 150}));
 }
 
 TEST_F(CustomOperatorPrograms, KernelsRunOnAllThreadsAndForFreeSizes) {
@@ -150,7 +151,7 @@ graph(x: f32[n]) {
   for (const int64_t n : {0, 1, 7, 99999}) {
     std::vector<double> values;
     for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<double>(i % 100) - 50);
-    const std::vector<HostTensor> outputs = executable.run(std::vector{floats({n}, values)});
+    const std::vector<HostTensor> outputs = executable.run(std::vector{float_tensor({n}, values)});
     const std::vector<double> z = outputs[0].to_doubles();
     ASSERT_EQ(z.size(), values.size());
     for (size_t i = 0; i < z.size(); ++i) ASSERT_EQ(z[i], std::fabs(values[i] * 2) + 1) << i << " of " << n;
@@ -183,7 +184,7 @@ graph(x: f32[2], y: f32[3, 2]) {
 })";
   const CompiledModel model = compiled(kText);
   Executable executable = model.load(2);
-  const HostTensor x = floats({2}, {10, 20}), y = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  const HostTensor x = float_tensor({2}, {10, 20}), y = float_tensor({3, 2}, {1, 2, 3, 4, 5, 6});
   std::vector<HostTensor> outputs = executable.run(std::vector{x, y});
   EXPECT_EQ(outputs[0].to_doubles(), (std::vector<double>{1}));
   EXPECT_EQ(outputs[1].to_doubles(), (std::vector<double>{3}));
@@ -223,8 +224,56 @@ graph(x: f32[2, 3]) {
   r: f32[2] = mylib::row_sums(part)
   return s, r
 })";
-  EXPECT_EQ(results(kText, {floats({2, 3}, {1, 2, 3, 4, 5, 6})}), (std::vector<double>{5, 7, 9, 5, 11}));
+  EXPECT_EQ(results(kText, {float_tensor({2, 3}, {1, 2, 3, 4, 5, 6})}), (std::vector<double>{5, 7, 9, 5, 11}));
   EXPECT_EQ(compiled(kText).kernels, 0) << "nothing is copied";
+}
+
+TEST_F(CustomOperatorPrograms, KernelsOfConstantsAloneRunOnce) {
+  add("mylib.row_sums", kRowSums);
+  constexpr std::string_view kText = R"(
+constant 0 "w": f32[2, 2] = [1.0, 2.0, 3.0, 4.0]
+graph(x: f32[2]) {
+  w: f32[2, 2] = constant(0)
+  s: f32[2] = mylib::row_sums(w)
+  y: f32[2] = aten::add.Tensor(x, s)
+  return y
+})";
+  Executable executable = compiled(kText).load(2);
+  for (const double x : {1.0, 2.0}) {
+    const std::vector<double> y = executable.run(std::vector{float_tensor({2}, {x, x})})[0].to_doubles();
+    EXPECT_EQ(y, (std::vector<double>{x + 3, x + 7}));
+  }
+}
+
+TEST_F(CustomOperatorPrograms, ArePartsOfVariantsAndOfAssertionBuilds) {
+  add("mylib.row_sums", kRowSums);
+  constexpr std::string_view kText = R"(
+sym n in [1, 100]
+graph(x: f32[n, 2]) {
+  a: f32[n, 2] = aten::neg(x)
+  s: f32[n] = mylib::row_sums(a)
+  return s
+})";
+  CompileModelOptions with_variant, with_assertions;
+  with_variant.variants = {{{"n", 2}}};
+  with_assertions.assertions = true;
+  for (const CompileModelOptions& options : {with_variant, with_assertions}) {
+    Executable executable = TestSession::get().compile(program(kText), options).load(2);
+    EXPECT_EQ(executable.run(std::vector{float_tensor({2, 2}, {1, 2, 3, 4})})[0].to_doubles(), (std::vector<double>{-3, -7}));
+    EXPECT_EQ(executable.run(std::vector{float_tensor({1, 2}, {1, 2})})[0].to_doubles(), (std::vector<double>{-3}));
+  }
+}
+
+TEST_F(CustomOperatorPrograms, AreComputedByTheEvaluatorWhereTheyAreFormulas) {
+  add("mylib.scaled_relu", kDoubleRelu);
+  add("mylib.row_sums", kRowSums);
+  Program formula = program("graph(x: f32[2]) { y: f32[2] = mylib::scaled_relu(x) return y }");
+  decompose(formula);
+  EXPECT_EQ(evaluate(formula, std::vector{float_tensor({2}, {1, -2})})[0].to_doubles(), (std::vector<double>{2, 0}));
+  Program kernel = program("graph(x: f32[2, 1]) { y: f32[2] = mylib::row_sums(x) return y }");
+  decompose(kernel);
+  const Error error = error_of([&] { evaluate(kernel, std::vector{float_tensor({2, 1}, {1, -2})}); });
+  EXPECT_EQ(error.message(), "mylib::row_sums is computed by code of its own, which the evaluator does not run");
 }
 
 TEST_F(CustomOperatorPrograms, AreCalledInBodiesOfControlFlow) {
@@ -242,7 +291,7 @@ graph(p: bool[], x: f32[2, 2]) {
   y: f32[2] = higher_order::cond(p, @0, @1, [x])
   return y
 })";
-  const HostTensor x = floats({2, 2}, {1, 2, 3, 4});
+  const HostTensor x = float_tensor({2, 2}, {1, 2, 3, 4});
   EXPECT_EQ(results(kText, {HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{1}), x}), (std::vector<double>{3, 7}));
   EXPECT_EQ(results(kText, {HostTensor::from_ints(DType::Bool, {}, std::vector<int64_t>{0}), x}), (std::vector<double>{1, 2}));
 }
@@ -275,7 +324,7 @@ TEST_F(CustomOperatorPrograms, CallFunctionsOfLibraries) {
   add("mylib.twice",
       "operator mylib::twice(Tensor x) -> Tensor\nargument x: f32[*n]\nresult: f32[*n]\nlibrary \"libtwice.so\" { tasks n }\n");
   constexpr std::string_view kText = "graph(x: f32[2]) { y: f32[2] = mylib::twice(x) return y }";
-  EXPECT_EQ(results(kText, {floats({2}, {1, 2})}), (std::vector<double>{2, 4}));
+  EXPECT_EQ(results(kText, {float_tensor({2}, {1, 2})}), (std::vector<double>{2, 4}));
   const Error error = error_of([&] { TestSession::get().compile(program(kText), {.package = std::vector<Isa>()}); });
   EXPECT_NE(error.message().find("which a compiled file would not contain"), std::string::npos) << error.report();
 }
@@ -288,7 +337,7 @@ TEST_F(CustomOperatorPrograms, AreCompiledAgainWhenTheirFilesChange) {
   add("mylib.scaled_relu", std::string(kDoubleRelu).replace(kDoubleRelu.find("aten::relu"), 10, "aten::neg"));
   const CompiledModel second = compiled(kText);
   EXPECT_NE(second.cache_use, "hit: graph");
-  EXPECT_EQ(second.load(1).run(std::vector{floats({2}, {1, -2})})[0].to_doubles(), (std::vector<double>{-1, 2}));
+  EXPECT_EQ(second.load(1).run(std::vector{float_tensor({2}, {1, -2})})[0].to_doubles(), (std::vector<double>{-1, 2}));
 }
 
 TEST_F(CustomOperatorPrograms, NeedABodyForTheDevice) {
@@ -331,7 +380,7 @@ graph(x: f16[n]) {
   s: f16[(n + 63) // 64] = mylib::block_sums(a, 0.5)
   return s
 })";
-  EXPECT_EQ(results(kText, {floats({100}, values, DType::F16)}, codegen::Target::EmulatedCuda), (std::vector<double>{64, 36}));
+  EXPECT_EQ(results(kText, {float_tensor({100}, values, DType::F16)}, codegen::Target::EmulatedCuda), (std::vector<double>{64, 36}));
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ constexpr std::string_view kAutocastRegion = "wrap_with_autocast";
 // An operator whose effects are in order: (token, operator, its arguments…) gives a token, then the operator's results. Tokens hold
 // nothing.
 constexpr std::string_view kWithEffects = "with_effects";
+// An operator that writes to its arguments, as run_decompositions() records it: (operator, its other arguments by name, for each x that it
+// writes to _x_base_index, _all_bases) gives the operator's results, or None without any, and then the new value of each base.
+constexpr std::string_view kFunctionalized = "auto_functionalized_v2";
 // torch.vmap as export records it: between these two, values are slices of what was mapped. vmap(body, mapped, others,
 // randomness) computes the body for each slice of the mapped tensors along their first dim, as map_impl does, in any order or all at
 // once; with the randomness "same" all slices draw the same numbers.
@@ -625,6 +628,10 @@ class GraphImporter : public ArgumentScope {
       import_effect(node);
       return;
     }
+    if (name == kFunctionalized && !inputs.elements().empty()) {
+      import_functionalized(node);
+      return;
+    }
     if (!contains(kControlFlow, name)) {
       add_unsupported(node, place, false);
       return;
@@ -664,6 +671,86 @@ class GraphImporter : public ArgumentScope {
     std::vector<TensorType> types;
     for (const JsonValue* name : names) types.push_back(name ? type_of(*name) : TensorType{});
     add_results(names, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), std::move(types), place);
+  }
+
+  // The operator itself, on copies of the bases.
+  void import_functionalized(const JsonValue& node) {
+    const std::span<const JsonValue> inputs = node.at("inputs").elements();
+    if (read_union(inputs[0].at("arg")).key != "as_operator") inputs[0].fail("expected an operator");
+    const std::string op = operator_name(read_union(inputs[0].at("arg")).value.as_string());
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of_node(node), node.find_value("metadata")));
+    const Schema* schema = import_.schema_of(op);
+    if (schema == nullptr || !import_.is_supported(*schema)) {
+      add_unsupported(node, place, schema != nullptr);
+      return;
+    }
+    Schema others = *schema;
+    std::erase_if(others.parameters, [](const Parameter& parameter) { return parameter.mutated; });
+    std::vector<JsonValue> given;
+    std::unordered_map<std::string_view, const JsonMember*> about_bases;
+    for (const JsonValue& input : inputs.subspan(1)) {
+      const std::string_view name = input.at("name").as_string();
+      const bool is_given =
+          std::any_of(others.parameters.begin(), others.parameters.end(), [&](const Parameter& p) { return p.name == name; });
+      if (is_given || !name.starts_with('_')) {
+        given.push_back(input);
+      } else {
+        about_bases.emplace(name, &read_union(input.at("arg")));
+      }
+    }
+    NodeArguments arguments = read_arguments(given, node.at("inputs"), others, *this);
+    std::vector<ValueId> copies;
+    if (const auto bases = about_bases.find("_all_bases"); bases != about_bases.end() && bases->second->key == "as_tensors") {
+      for (const JsonValue& base : bases->second->value.elements()) copies.push_back(copied(tensor(base.at("name")), place));
+    }
+    std::vector<Argument> all;
+    for (size_t next = 0; const Parameter& parameter : schema->parameters) {
+      if (!parameter.mutated) {
+        all.push_back(std::move(arguments.arguments[next++]));
+        continue;
+      }
+      arguments.inputs.push_back(copies[base_of(node, parameter.name, about_bases, copies.size())]);
+      all.push_back(InputRef{static_cast<uint32_t>(arguments.inputs.size() - 1)});
+    }
+    const std::vector<const JsonValue*> names = output_names(node);
+    const size_t results = schema->results.size(), before = std::max<size_t>(results, 1);
+    if (names.size() != before + copies.size()) node.at("outputs").fail(fmt::format("expected {} results", before + copies.size()));
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < results; ++i) types.push_back(names[i] ? type_of(*names[i]) : TensorType{});
+    add_results({names.begin(), names.begin() + static_cast<ptrdiff_t>(results)}, Aten{schema, std::move(all)}, std::move(arguments.inputs),
+                std::move(types), place);
+    for (size_t i = 0; i < copies.size(); ++i) {
+      if (names[before + i]) define(*names[before + i], copies[i]);
+    }
+  }
+
+  // Which of the bases the operator writes to as `parameter`.
+  static size_t base_of(const JsonValue& node, std::string_view parameter,
+                        const std::unordered_map<std::string_view, const JsonMember*>& about_bases, size_t count) {
+    const auto about = [&](std::string_view what) -> const JsonMember* {
+      const auto found = about_bases.find(fmt::format("_{}_{}", parameter, what));
+      return found == about_bases.end() ? nullptr : found->second;
+    };
+    if (about("size") != nullptr || about("slice_dim") != nullptr) {
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("an operator that writes to a view as '{}', in a model after run_decompositions()", parameter))
+          .help("export the model without run_decompositions()");
+    }
+    const JsonMember* index = about("base_index");
+    if (index == nullptr || index->key != "as_int") node.fail(fmt::format("expected the base of '{}'", parameter));
+    const int64_t base = index->value.as_integer();
+    if (base < 0 || static_cast<size_t>(base) >= count) node.fail(fmt::format("there is no base {}", base));
+    return static_cast<size_t>(base);
+  }
+
+  ValueId copied(ValueId value, ProvenanceId place) {
+    const Schema* schema = find_schema("aten::clone");
+    TOROID_CHECK(schema != nullptr, "aten::clone has a schema");
+    TensorType type = graph_.type(value);
+    type.storage_offset = {};
+    const NodeId node = graph_.add_node(Aten{schema, {InputRef{0}, None{}}}, {value}, {std::move(type)}, place,
+                                        {fmt::format("{}_copy", graph_.value(value).name)});
+    return graph_.node(node).outputs[0];
   }
 
   // What it gives; refuses subgraphs that do not fit it.
@@ -926,6 +1013,10 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
     std::string op = operator_name(node.at("target").as_string());
     if (has_only_symbolic_outputs(node) && !contains(kReadsElement, op)) continue;
     if (op == std::string(kHigherOrder) + std::string(kWithEffects) && node.at("inputs").elements().size() >= 2) op = effect_of(node);
+    if (op == std::string(kHigherOrder) + std::string(kFunctionalized) && !node.at("inputs").elements().empty()) {
+      const JsonMember& functionalized = read_union(node.at("inputs").elements()[0].at("arg"));
+      if (functionalized.key == "as_operator") op = operator_name(functionalized.value.as_string());
+    }
     bool is_control_flow = contains(kTransforms, op);
     if (op.starts_with(kHigherOrder)) {
       const std::string_view name = std::string_view(op).substr(kHigherOrder.size());
