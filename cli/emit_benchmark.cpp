@@ -95,7 +95,7 @@ std::string build_text(const Toolchain& tools, const CompileModelOptions& option
       "cd \"$(dirname \"$0\")\"\n"
       ": \"${{TOROID_LIBRARY:={}}}\"\n"
       ": \"${{CXX:={}}}\"\n"
-      "\"$CXX\" program/wrapper_unit*.cpp {} -o program.so\n"
+      "\"$CXX\" program/*_unit*.cpp {} -o program.so\n"
       "\"$CXX\" -O2 -std=c++17 main.cpp -o benchmark \"$TOROID_LIBRARY/libtoroid.so\" -Wl,-rpath,\"$TOROID_LIBRARY\"\n",
       toroid.parent_path().string(), tools.compiler().path.string(), describe_command(flags));
 }
