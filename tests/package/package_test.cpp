@@ -202,6 +202,22 @@ TEST_F(Packages, AreSmall) {
   EXPECT_LT(fs::file_size(path("mlp.so")), 480'000);
 }
 
+// docs/packages.md has the command for 10,000.
+TEST_F(Packages, AreRefusedHoweverTheyAreDamaged) {
+  compile(mlp(), "mlp.so");
+  const std::string printed = output_of({MUTATE_PACKAGES, path("mlp.so"), "60", "7"});
+  EXPECT_NE(printed.find(" refused, 0 crashed, hung or opened, "), std::string::npos) << printed;
+}
+
+// tests/package/kept/README.md
+TEST_F(Packages, OfOlderVersionsRun) {
+  for (const auto& [name, printed] : {std::pair("mlp_0.1.0.so", "baseline 17.409982\n")}) {
+    const std::string kept = std::string(TOROID_SOURCE_DIR "/tests/package/kept/") + name;
+    EXPECT_EQ(output_of({FIRST_STEPS, kept}), printed) << name;
+    EXPECT_EQ(toroid({"verify", kept}).exit_code, 0) << name;
+  }
+}
+
 TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
   compile(mlp(), "mlp.so");
   std::string bytes = read_file(path("mlp.so"));
