@@ -720,7 +720,8 @@ class Lowering {
   // A kernel of the user's own takes those tensors with any strides of which its file says so.
   void lower_custom(const Node& node, const Library& op) {
     loop::Call call{node.op, {}};
-    const std::vector<bool> strided = strided_inputs(*program_.operators->of_library(op.name), op);
+    const CustomOperator& custom = *program_.operators->of_library(op.name);
+    const std::vector<bool> strided = strided_inputs(custom, *program_.operators->kernel_of(custom), op);
     for (size_t i = 0; i < node.inputs.size(); ++i) call.operands.push_back(operand(node.inputs[i], i >= strided.size() || !strided[i]));
     std::vector<BufferId> outputs;
     for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));

@@ -57,6 +57,13 @@ TEST_F(CustomOperatorCommands, TakeCodeFromTrustedFoldersAlone) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
 }
 
+TEST_F(CustomOperatorCommands, TakeTheKernelOfTheDevice) {
+  const Outcome outcome =
+      toroid({"run", (kExample / "attention.pt2").string(), "--device", "emulated-cuda", "--operators", kOperators, "--inputs",
+              (kExample / "attention.in2.safetensors").string(), "--expect", (kExample / "attention.out2.safetensors").string()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+}
+
 TEST_F(CustomOperatorCommands, CompileAgainWhenAFileChanges) {
   copy("feed_forward.pt2");
   copy("mylib.swiglu.op");

@@ -112,6 +112,8 @@ class CallMaker {
     TOROID_CHECK(false, "{} has no rule for {}", op_.schema.name, parameter);
   }
 
+  bool takes_strides(const TypeRule& rule) const { return rule.is_strided && kernel_.kind != CustomKernel::Kind::Cuda; }
+
   bool takes_next() { return call_.integers.at(next_number_++).value() != 0; }
 
   void add_tensor(const Parameter& parameter) {
@@ -120,7 +122,7 @@ class CallMaker {
     if (parameter.is_optional && !takes_next()) {
       const std::string type = fmt::format("const {}*", custom_type(dtype_of_absent(rule)));
       add(type, "nullptr");
-      if (rule.is_strided) add("const int64_t*", "nullptr");
+      if (takes_strides(rule)) add("const int64_t*", "nullptr");
       return;
     }
     const size_t i = next_input_++;
@@ -134,7 +136,7 @@ class CallMaker {
     }
     const std::string type = fmt::format("const {}*", custom_type(dtype));
     add(type, fmt::format("in[{}].data", i));
-    if (rule.is_strided) add("const int64_t*", fmt::format("in[{}].strides", i));
+    if (takes_strides(rule)) add("const int64_t*", fmt::format("in[{}].strides", i));
   }
 
   // Of the rule's dtype by a tensor that was there; one that no tensor tells is of any type.

@@ -328,8 +328,8 @@ class OperatorReader {
         const TypeRule* rule = rule_of(parameter.name);
         if (rule == nullptr)
           fail_at(kernel.place, fmt::format("expected a rule for the argument '{}', which a kernel takes", parameter.name));
-        if (is_cuda && (parameter.is_list || rule->is_strided))
-          fail_at(kernel.place, fmt::format("a CUDA kernel takes contiguous tensors, and no lists of them: '{}' is none", parameter.name));
+        if (is_cuda && parameter.is_list)
+          fail_at(kernel.place, fmt::format("a CUDA kernel cannot take '{}', a list of tensors", parameter.name));
         continue;
       }
       const bool is_real = parameter.type == ArgType::Float || parameter.type == ArgType::Scalar;

@@ -378,7 +378,8 @@ class CustomUse {
 
 }  // namespace
 
-std::vector<bool> strided_inputs(const CustomOperator& op, const Library& node) {
+std::vector<bool> strided_inputs(const CustomOperator& op, const CustomKernel& kernel, const Library& node) {
+  if (kernel.kind == CustomKernel::Kind::Cuda) return {};
   std::vector<bool> strided;
   size_t next = 0;  // number
   const auto take = [&] {

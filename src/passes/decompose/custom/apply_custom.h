@@ -15,12 +15,13 @@
 namespace toroid {
 
 struct CustomOperator;
+struct CustomKernel;
 
 // As a decomposition returns them. Throws Error{InvalidModel} where the arguments do not fit the operator's rules, or the results are not
 // what the model records; it names the file's line.
 std::vector<Tensor> apply_custom(Decomposer& d, const CustomOperator& op, const Args& a);
 
-// Of such a node's inputs those that its kernel takes with any strides.
-std::vector<bool> strided_inputs(const CustomOperator& op, const Library& node);
+// Of such a node's inputs those that its kernel takes with any strides; none of one in CUDA.
+std::vector<bool> strided_inputs(const CustomOperator& op, const CustomKernel& kernel, const Library& node);
 
 }  // namespace toroid
