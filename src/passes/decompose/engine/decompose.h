@@ -152,6 +152,7 @@ std::span<const DecompositionRow> sorting_rows();                 // sorting.cpp
 std::span<const DecompositionRow> searching_rows();               // searching.cpp: searchsorted, bucketize
 std::span<const DecompositionRow> histogram_rows();               // histogram.cpp
 std::span<const DecompositionRow> indexing_rows();                // indexing.cpp: index, gather, take, searchsorted
+std::span<const DecompositionRow> jagged_rows();                  // jagged.cpp: sequences padded to one length, and back
 std::span<const DecompositionRow> scattering_rows();              // scattering.cpp: scatter, index_put, index_add, masked_fill
 std::span<const DecompositionRow> data_dependent_rows();          // data_dependent.cpp: nonzero, unique, bincount
 std::span<const DecompositionRow> segment_reduce_rows();          // segment_reduce.cpp

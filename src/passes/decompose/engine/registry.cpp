@@ -40,6 +40,7 @@ std::vector<std::span<const DecompositionRow>> decomposition_families() {
       searching_rows(),
       histogram_rows(),
       indexing_rows(),
+      jagged_rows(),
       scattering_rows(),
       embedding_rows(),
       matmul_rows(),

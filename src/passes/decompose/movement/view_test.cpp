@@ -68,6 +68,22 @@ const OperatorCase kPadding[] = {
     {"aten::pixel_shuffle(x0, 2)", {"i64[4, 1, 1] = [0, 1, 2, 3]"}, {"i64[1, 2, 2] = [0, 1, 2, 3]"}},
 };
 
+const OperatorCase kJagged[] = {
+    {"aten::_jagged_to_padded_dense_forward(x0, [x1], [3], -1.0)",
+     {"f32[5] = [1, 2, 3, 4, 5]", "i64[4] = [1, 3, 3, 5]"},
+     {"f32[3, 3] = [2, 3, -1, -1, -1, -1, 4, 5, -1]"}},
+    {"aten::_jagged_to_padded_dense_forward(x0, [x1], [2])",  // a longer sequence is cut off
+     {"i64[4, 2] = [1, 2, 3, 4, 5, 6, 7, 8]", "i32[3] = [0, 3, 4]"},
+     {"i64[2, 2, 2] = [1, 2, 3, 4, 7, 8, 0, 0]"}},
+    {"aten::_jagged_to_padded_dense_forward(x0, [x1], [2], 1.5)", {"f32[0] = []", "i64[2] = [0, 0]"}, {"f32[1, 2] = [1.5, 1.5]"}},
+    {"aten::_padded_dense_to_jagged_forward(x0, [x1], 3)",
+     {"f32[3, 2] = [1, 2, 3, 4, 5, 6]", "i64[4] = [0, 1, 1, 3]"},
+     {"f32[3] = [1, 5, 6]"}},
+    {"aten::_padded_dense_to_jagged_forward(x0, [x1])",  // the last offset gives the size
+     {"i64[2, 2, 2] = [1, 2, 3, 4, 5, 6, 7, 8]", "i32[3] = [0, 2, 3]"},
+     {"i64[3, 2] = [1, 2, 3, 4, 5, 6]"}},
+};
+
 const OperatorCase kDiagonals[] = {
     {"aten::tril(x0, -1)", {"i64[2, 2] = [1, 2, 3, 4]"}, {"i64[2, 2] = [0, 0, 3, 0]"}},
     {"aten::triu(x0)", {"bool[2, 2] = [true, true, true, true]"}, {"bool[2, 2] = [true, true, false, true]"}},
@@ -112,6 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Creation, Views, testing::ValuesIn(kCreation));
 INSTANTIATE_TEST_SUITE_P(Rows, Views, testing::ValuesIn(kViews));
 INSTANTIATE_TEST_SUITE_P(Joining, Views, testing::ValuesIn(kJoining));
 INSTANTIATE_TEST_SUITE_P(Padding, Views, testing::ValuesIn(kPadding));
+INSTANTIATE_TEST_SUITE_P(Jagged, Views, testing::ValuesIn(kJagged));
 INSTANTIATE_TEST_SUITE_P(Diagonals, Views, testing::ValuesIn(kDiagonals));
 
 TEST(Views, ASymbolicSliceKeepsTheSizeThatTheExporterKnew) {
