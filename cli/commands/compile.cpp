@@ -12,6 +12,7 @@
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
 #include "emit_benchmark.h"
+#include "emit_source.h"
 #include "explain/explain_cache.h"
 #include "flags.h"
 #include "runtime/program/package.h"
@@ -64,7 +65,7 @@ int cmd_compile(int argc, const char* const* argv) {
   std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path;
   bool no_cache = false;
   CompileModelOptions options;
-  std::string save_source, benchmark, dump_ir, lock_path, write_lock_path, log_path;
+  std::string save_source, benchmark, source, dump_ir, lock_path, write_lock_path, log_path;
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
@@ -97,11 +98,19 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("--save-source", save_source, "a folder for the generated C++");
   flags.add_option("--emit-benchmark", benchmark,
                    "in the place of a library: a folder with the sources, a main that times them, and how to build it");
+  flags.add_option("--emit-source", source, "in the place of a library: a new folder with its sources and weights, which CMake builds");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
   if (const auto status = flags.read(argc, argv)) return *status;
-  if (output.empty() == benchmark.empty()) {
-    throw Error(ErrorKind::InvalidOption, "one of --output and --emit-benchmark is needed, and not both")
-        .help("add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves");
+  if (output.empty() + benchmark.empty() + source.empty() != 2) {
+    throw Error(ErrorKind::InvalidOption, "one of --output, --emit-source and --emit-benchmark is needed, and one alone")
+        .help("add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
+  }
+  if (!source.empty() && (!save_source.empty() || options.debug || device != "cpu" || !weights_path.empty())) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("--emit-source cannot be combined with {}", !save_source.empty() ? "--save-source"
+                                                                                                  : options.debug      ? "--debug"
+                                                                                                  : device != "cpu"    ? "--device"
+                                                                                                                       : "--weights"))
+        .help("leave it out");
   }
   if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
     throw Error(ErrorKind::InvalidOption,
@@ -130,9 +139,16 @@ int cmd_compile(int argc, const char* const* argv) {
   }
   if (benchmark.empty()) options.package = parse_levels(cpu);
   options.is_portable = cpu == "portable";
+  options.keep_sources = !source.empty();
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
+  if (!source.empty()) {
+    emit_source(source, model);
+    fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -S {} -B {}/build && cmake --build {}/build\n", source, model.kernels,
+               watch.milliseconds() / 1e3, source, source, source);
+    return 0;
+  }
   if (benchmark.empty()) {
     if (!weights_path.empty()) write_package(weights_path, "", model.constants, model.levels);
     const std::vector<std::span<const std::byte>> appended = weights_path.empty() ? model.constants : decltype(model.constants)();

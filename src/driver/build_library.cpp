@@ -79,7 +79,7 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     options.origin_of_line = [&](size_t line) {
       return line <= codegen::kLinesBeforeUnit ? "" : codegen::origin_of_line(units[unit], line - codegen::kLinesBeforeUnit);
     };
-    std::string text = codegen::unit_of_level(units[unit], level);
+    std::string text = codegen::unit_of_level(units[unit], fmt::format("level{}", level));
     if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
     return tools.compile_object(text, options);
   };

@@ -33,6 +33,9 @@ struct PackageSources {
   std::string entry;
   RunSide run_side;
   RunSideUse use;
+  // Where others compile them: what the language is, and how many bytes of each unit are the prelude.
+  std::vector<std::string> flags = {};
+  std::vector<size_t> prelude_bytes = {};
 };
 std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked);
 

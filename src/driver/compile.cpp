@@ -152,6 +152,7 @@ namespace {
 std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache) {
   if (!use_cache) return "the cache is off";
   if (!options.save_source.empty()) return "the generated sources are wanted";
+  if (options.keep_sources) return "the generated sources are wanted";
   if (!options.dump_ir.empty()) return "the program's phases are wanted";
   if (options.debug) return "the sources of a debug build are wanted";
   if (options.keep_program) return "the program is wanted";
@@ -632,11 +633,14 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     binaries = binaries_of(gpu_units.size(), architectures_of(options));
     units.back() += codegen::gpu_tables(binaries, draws);
   }
+  std::vector<size_t> prelude_bytes;
+  for (const std::string& unit : units) prelude_bytes.push_back(unit.size());
   for (size_t first = 0; const GeneratedVariant& variant : variants) {
     const size_t count = variant.code.units.size();
     codegen::add_prelude(std::span(units).subspan(first, count), *variant.code.unit_prelude);
     first += count;
   }
+  for (size_t i = 0; i < units.size(); ++i) prelude_bytes[i] = units[i].size() - prelude_bytes[i];
   if (!options.save_source.empty()) {
     save_units(options.save_source, units, "cpp");
     save_units(options.save_source, gpu_units, "cu");
@@ -662,6 +666,19 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   refuse_changed(imported);  // what follows would keep in the cache what was made of the weights
   const Toolchain& tools = toolchain();
   const CompileOptions how = compiler_options(options);
+  if (options.keep_sources) {
+    for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
+    model.sources = std::make_shared<const PackageSources>(PackageSources{std::move(units),
+                                                                          std::move(custom_units),
+                                                                          model.levels,
+                                                                          codegen::package_entry(entry),
+                                                                          {},
+                                                                          use,
+                                                                          language_flags(how),
+                                                                          prelude_bytes});
+    clock.done("publish");
+    return model;
+  }
   if (options.debug) keep_sources(units);
   std::vector<std::string> sources = units;
   sources.insert(sources.end(), gpu_units.begin(), gpu_units.end());

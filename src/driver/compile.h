@@ -65,6 +65,8 @@ struct CompileModelOptions {
   // none of them: those of this machine. Programs for GPUs do not have it yet.
   std::optional<std::vector<Isa>> package = {};
   bool is_portable = false;  // a package's library kernels have the extras (VNNI, AMX, …) of all machines, whatever its levels name
+  // Of a package the sources are wanted, in the place of its library: CompiledModel::sources.
+  bool keep_sources = false;
   ChooseOptions choose = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
   // program with a lock, in which nothing is measured.
@@ -99,11 +101,13 @@ struct GraphKeyParts;
 // What the key of a program has of the options. Throws as compiling does for options that do not go together.
 GraphKeyParts key_parts(const CompileModelOptions& options);
 
+struct PackageSources;
 struct CompiledModel {
   std::optional<Program> program;                     // the general form at core level, as compiled, if it was to be kept
   std::string library;                                // bytes of the shared library
   std::vector<std::span<const std::byte>> constants;  // in the order of ToroidProgram::constants
   std::shared_ptr<const void> owner;                  // of the constants
+  std::shared_ptr<const PackageSources> sources = {};  // if they were to be kept; then `library` is empty
   std::string name;
   Isa isa;                       // that the library needs
   std::vector<Isa> levels = {};  // of a package: all, the most demanding first

@@ -34,6 +34,17 @@ std::optional<RunSide> find_run_side() {
 #endif
 }
 
+fs::path find_run_source() {
+  const fs::path own = own_folder();
+  const fs::path places[] = {own / "run_source", own.parent_path() / "run_source", own.parent_path() / "lib" / "toroid" / "source"};
+  for (const fs::path& folder : places) {
+    if (fs::exists(folder / "CMakeLists.txt")) return folder;
+  }
+  throw Error(ErrorKind::Environment, fmt::format("the sources of the run side are not in {}, {} or {}", places[0].string(),
+                                                  places[1].string(), places[2].string()))
+      .help("build toroid anew (./run build), or copy the folder run_source beside the command");
+}
+
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use) {
   const auto file = [&](std::string_view name) { return (run_side.folder / name).string(); };
   std::vector<std::string> arguments = {"-shared", "-nodefaultlibs"};

@@ -16,6 +16,9 @@ struct RunSide {
 // None in builds with sanitizers, whose code needs more than the C library. Throws Error{Environment} where it is missing.
 std::optional<RunSide> find_run_side();
 
+// The same as sources (package/run_source.sh), for packages that others compile. Throws Error{Environment} where they are missing.
+std::filesystem::path find_run_source();
+
 // What a program needs beyond kernels that its own list names (codegen/wrapper/package_entry.h).
 struct RunSideUse {
   bool special_functions = false;

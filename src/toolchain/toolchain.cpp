@@ -148,7 +148,7 @@ Toolchain::Toolchain(ToolchainOptions options)
   }
 }
 
-std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options) const {
+std::vector<std::string> language_flags(const CompileOptions& options) {
   std::vector<std::string> flags = {
       fmt::format("-O{}", options.debug ? std::min(options.optimization, 1) : options.optimization),
       "-std=gnu++17",
@@ -175,6 +175,11 @@ std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options)
   std::erase(flags, "-fcf-protection=none");
 #endif
   if (options.contract) flags.push_back("-DFUSES_MULTIPLY_ADD");  // code may rely on it
+  return flags;
+}
+
+std::vector<std::string> Toolchain::compile_flags(const CompileOptions& options) const {
+  std::vector<std::string> flags = language_flags(options);
   append(flags, options.isa.value_or(isa_).compiler_flags());
   if (options.debug) flags.push_back("-g");
   append(flags, options_.extra_flags);

@@ -48,6 +48,9 @@ struct CompileOptions {
   KeptSources* kept = nullptr;  // where the source of a failure is kept; null: in a folder of its own
 };
 
+// What sources are compiled with on any machine, but for instruction sets, debugging and users' flags: the language and its rules for numbers.
+std::vector<std::string> language_flags(const CompileOptions& options);
+
 class Toolchain {
  public:
   // Throws Error{Environment} when no compiler is found, Error{InvalidOption} for extra flags that are refused.

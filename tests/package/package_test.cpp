@@ -230,5 +230,32 @@ TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
   EXPECT_NE(result.errors.find("its library"), std::string::npos) << result.errors;
 }
 
+// tests/package/conform_sources.sh builds whole ones.
+TEST_F(Packages, AsSourcesAreATreeWhoseUnitsCompile) {
+  write_file_atomically(path("model.txt"), std::string_view(mlp()));
+  const std::vector<std::string> command = {"compile", path("model.txt"), "--emit-source", path("tree"), "--cpu", "avx2,baseline"};
+  Outcome outcome = toroid(command);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const char* file : {"README.md", "CMakeLists.txt", "seal.cpp", "example.c", "mlp.weights", "program/program.cmake",
+                           "program/prelude.h", "run_side/include/toroid/toroid.h", "run_side/src/api/api.cpp"}) {
+    EXPECT_TRUE(std::filesystem::exists(path("tree") / file)) << file;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("tree/run_side/src/api/api_test.cpp")));
+  const std::string built = read_file(path("tree/program/program.cmake"));
+  for (const char* line :
+       {"set(MODEL mlp)\n", "set(LEVELS level0 level1)\n", "set(LEVEL_NAMES avx2 baseline)\n", "set(LINEAR_ALGEBRA OFF)\n"})
+    EXPECT_NE(built.find(line), built.npos) << built;
+  output_of({"g++", "-std=gnu++17", "-w", "-O1", "-DTOROID_NAMESPACE=level1", "-c", "-o", "unit.o", "tree/program/unit.cpp"});
+  output_of({"g++", "-std=gnu++17", "-w", "-c", "-o", "entry.o", "tree/program/entry.cpp"});
+  EXPECT_NE(output_of({"nm", "-C", "unit.o"}).find(" level1::toroid_program\n"), std::string::npos);
+  EXPECT_NE(output_of({"nm", "-C", "entry.o"}).find(" U level1::toroid_program\n"), std::string::npos);
+
+  outcome = toroid(command);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("tree has files in it\n  help: name a new one"), std::string::npos) << outcome.errors;
+  outcome = toroid({"compile", path("model.txt"), "--emit-source", path("other"), "--device", "cuda"});
+  EXPECT_NE(outcome.errors.find("--emit-source cannot be combined with --device"), std::string::npos) << outcome.errors;
+}
+
 }  // namespace
 }  // namespace toroid

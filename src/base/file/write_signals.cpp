@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <ctime>
+#include <initializer_list>
 
 namespace toroid {
 

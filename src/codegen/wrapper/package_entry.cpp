@@ -29,9 +29,9 @@ std::string_view symbol_of(std::string_view kernel) {
 
 // Kernels have C's names, so that files can call each other's; here it is the namespace's. A macro would not do: the unit has what it names of
 // the prelude already.
-std::string unit_of_level(std::string_view unit, size_t position) {
+std::string unit_of_level(std::string_view unit, std::string_view name_space) {
   constexpr std::string_view kOfC = "\nextern \"C\" void ", kOfNamespace = "\nvoid ";
-  std::string result = fmt::format("#define TOROID_LEVEL\nnamespace level{} {{\n", position);
+  std::string result = fmt::format("#define TOROID_LEVEL\nnamespace {} {{\n", name_space);
   while (!unit.empty()) {
     const size_t found = unit.find(kOfC);
     result += unit.substr(0, found);

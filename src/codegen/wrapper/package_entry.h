@@ -15,8 +15,8 @@
 
 namespace toroid::codegen {
 
-// The unit as one of the level at `position`. Its first line is line kLinesBeforeUnit + 1 of the result.
-std::string unit_of_level(std::string_view unit, size_t position);
+// The unit as one of the level whose namespace that is, "level0" for the first. Its first line is line kLinesBeforeUnit + 1 of the result.
+std::string unit_of_level(std::string_view unit, std::string_view name_space);
 inline constexpr size_t kLinesBeforeUnit = 2;
 
 struct PackageEntry {

@@ -9,6 +9,7 @@
 // Numbers enter their bucket in ascending order, so the result depends on the seed and n alone.
 #include <array>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/philox.h"

@@ -61,8 +61,11 @@ class RowSplitter {
   float_parts::Splitter splitter_;
 };
 
+#endif
+
 namespace {
 
+#ifdef __x86_64__
 TOROID_AVX512 void split(RowsToSplit& rows) {
   RowSplitter splitter(&rows);
   for (int64_t left = rows.left(); left > 0; --left) splitter.next();

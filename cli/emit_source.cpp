@@ -1,0 +1,116 @@
+#include "emit_source.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "codegen/wrapper/package_entry.h"
+#include "driver/build_library.h"
+#include "runtime/program/package.h"
+#include "toolchain/run_side.h"
+
+namespace toroid::cli {
+namespace fs = std::filesystem;
+namespace {
+
+// The model's name as that of a file and of a CMake target.
+std::string target_name(std::string_view name) {
+  std::string target(name.substr(0, name.rfind('.')));
+  for (char& c : target) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') c = '_';
+  }
+  // Names of the tree's own targets.
+  const bool is_taken =
+      target == "seal" || target == "example" || target == "run_side" || target == "custom" || target.starts_with("level");
+  return target.empty() || is_taken ? "model_" + target : target;
+}
+
+std::string program_cmake(const std::string& target, const PackageSources& sources) {
+  std::string levels, names, flags;
+  for (size_t i = 0; i < sources.levels.size(); ++i) {
+    levels += fmt::format(" level{}", i);
+    names += " " + sources.levels[i].name();
+    flags += fmt::format("set(FLAGS_level{} {})\n", i, fmt::join(sources.levels[i].compiler_flags(), " "));
+  }
+  return fmt::format(
+      "# What CMakeLists.txt builds.\n"
+      "set(MODEL {})\n"
+      "set(TOROID_VERSION {})\n"
+      "set(LEVELS{})\n"
+      "set(LEVEL_NAMES{})\n"
+      "{}"
+      "# The language of the units and its rules for numbers. Those that the compiler does not know are left out.\n"
+      "set(LANGUAGE_FLAGS {})\n"
+      "# Whether the program decomposes matrices, which takes Eigen.\n"
+      "set(LINEAR_ALGEBRA {})\n",
+      target, TOROID_VERSION, levels, names, flags, fmt::join(sources.flags, " "),
+      sources.entry.find("toroid_kernel_linalg_") == std::string::npos ? "OFF" : "ON");
+}
+
+std::string readme(const std::string& target, const CompiledModel& model) {
+  return fmt::format(
+      "# {0}\n\n"
+      "The model {1}, compiled by toroid {2}, as sources. They need CMake, a compiler for C++20 (g++ from 11 on, clang from 14 on) and the "
+      "C\n"
+      "library:\n\n"
+      "```sh\n"
+      "cmake -S . -B build && cmake --build build -j\n"
+      "build/example build/{0}.so      # what it takes and gives, and a call on zeros\n"
+      "```\n\n"
+      "`build/{0}.so`, with `{0}.weights` beside it, is a package: a shared library with the interface of "
+      "`run_side/include/toroid/toroid.h`.\n"
+      "Its results are those of `toroid compile -o` with the same compiler.\n\n"
+      "| what | holds |\n"
+      "|---|---|\n"
+      "| `program/unit*.cpp` | the model: a function for each fused kernel, with the operators that it computes and their lines in the "
+      "model's\n"
+      "source; then the table of its steps, sizes and weights |\n"
+      "| `program/prelude*.h` | what kernels are written in: vectors, loops, conversions |\n"
+      "{3}"
+      "| `program/entry.cpp` | the instruction sets that the library has, and the library kernels that it calls |\n"
+      "| `run_side/` | what the program calls: products, convolutions, attention, sorting, threads, memory, the interface in C |\n"
+      "| `{0}.weights` | the weights |\n"
+      "| `seal.cpp` | writes the checksums by which a damaged library is refused |\n"
+      "| `example.c` | a program that uses the library |\n",
+      target, model.name, TOROID_VERSION,
+      model.sources->custom_units.empty() ? "" : "| `program/custom*.cpp` | kernels of custom operators |\n");
+}
+
+}  // namespace
+
+void emit_source(const fs::path& folder, const CompiledModel& model) {
+  TOROID_CHECK(model.sources != nullptr);
+  const PackageSources& sources = *model.sources;
+  if (fs::exists(folder) && !fs::is_empty(folder)) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("the folder {} has files in it", folder.string())).help("name a new one");
+  }
+  if (sources.use.onednn) {
+    throw Error(ErrorKind::Unsupported, "the program calls oneDNN, which a source package does not hold")
+        .help("set TOROID_ONEDNN=0, or leave out --mode max and --lock");
+  }
+  const fs::path run_source = find_run_source();
+  const std::string target = target_name(model.name);
+  const fs::path program = folder / "program";
+  try {
+    fs::create_directories(program);
+    fs::copy(run_source, folder, fs::copy_options::recursive);
+  } catch (const fs::filesystem_error& failure) {
+    throw Error(ErrorKind::Environment, fmt::format("cannot write {}: {}", folder.string(), failure.code().message()));
+  }
+  for (size_t i = 0; i < sources.units.size(); ++i) {
+    const std::string number = sources.units.size() == 1 ? "" : std::to_string(i);
+    const std::string_view unit = sources.units[i];
+    const size_t prelude = sources.prelude_bytes[i];
+    write_file_atomically(program / fmt::format("prelude{}.h", number), unit.substr(0, prelude));
+    const std::string text = fmt::format("#include \"prelude{}.h\"\n{}", number, unit.substr(prelude));
+    write_file_atomically(program / fmt::format("unit{}.cpp", number), codegen::unit_of_level(text, "TOROID_NAMESPACE"));
+  }
+  for (size_t i = 0; i < sources.custom_units.size(); ++i)
+    write_file_atomically(program / fmt::format("custom{}.cpp", i), sources.custom_units[i]);
+  write_file_atomically(program / "entry.cpp", sources.entry);
+  write_file_atomically(program / "program.cmake", program_cmake(target, sources));
+  write_file_atomically(folder / "README.md", readme(target, model));
+  write_package(folder / (target + kWeightsExtension), "", model.constants, model.levels);
+}
+
+}  // namespace toroid::cli

@@ -1,0 +1,15 @@
+// compile --emit-source: a package as a source tree that CMake builds (docs/packages.md).
+#pragma once
+
+#include <filesystem>
+
+#include "driver/compile.h"
+
+namespace toroid::cli {
+
+// Writes the tree into a folder that is empty or not there yet; `model` was compiled with CompileModelOptions::keep_sources. Throws
+// Error{InvalidOption} for a folder with files in it, Error{Unsupported} for a program that calls oneDNN, Error{Environment} where it cannot
+// write.
+void emit_source(const std::filesystem::path& folder, const CompiledModel& model);
+
+}  // namespace toroid::cli
