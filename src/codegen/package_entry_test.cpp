@@ -8,10 +8,10 @@ namespace toroid::codegen {
 namespace {
 
 TEST(PackageEntry, LevelsHaveNamespacesInThePlaceOfNamesOfC) {
-  EXPECT_EQ(
-      unit_of_level("#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\nextern \"C\" void kernel(float* x) {\n}\n", "level1"),
-      "#define TOROID_LEVEL\nnamespace level1 {\n#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\n"
-      "void kernel(float* x) {\n}\n\n}\n");
+  EXPECT_EQ(unit_of_level("#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\nextern \"C\" void kernel(float* x) {\n}\n",
+                          "level1"),
+            "#define TOROID_LEVEL\nnamespace level1 {\n#define ENTRY extern \"C\"\n  extern \"C\" float of_libmvec(float);\n"
+            "void kernel(float* x) {\n}\n\n}\n");
 }
 
 TEST(PackageEntry, ListsLevelsAndKernels) {

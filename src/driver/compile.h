@@ -103,10 +103,10 @@ GraphKeyParts key_parts(const CompileModelOptions& options);
 
 struct PackageSources;
 struct CompiledModel {
-  std::optional<Program> program;                     // the general form at core level, as compiled, if it was to be kept
-  std::string library;                                // bytes of the shared library
-  std::vector<std::span<const std::byte>> constants;  // in the order of ToroidProgram::constants
-  std::shared_ptr<const void> owner;                  // of the constants
+  std::optional<Program> program;                      // the general form at core level, as compiled, if it was to be kept
+  std::string library;                                 // bytes of the shared library
+  std::vector<std::span<const std::byte>> constants;   // in the order of ToroidProgram::constants
+  std::shared_ptr<const void> owner;                   // of the constants
   std::shared_ptr<const PackageSources> sources = {};  // if they were to be kept; then `library` is empty
   std::string name;
   Isa isa;                       // that the library needs
