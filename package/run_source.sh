@@ -14,7 +14,7 @@ find src/base src/tensor src/library src/runtime src/api include/toroid -type f 
   xargs -0 cp --parents -t "$folder.new/run_side"
 rm "$folder.new/run_side/src/runtime/program/no_own_program.cpp"
 # These take the place of the loader of other programs, drivers of GPUs and oneDNN.
-rm "$folder.new/run_side/src/base/file/loaded_library.cpp"
+rm "$folder.new/run_side/src/base/file/loaded_library.cpp" "$folder.new/run_side/src/api/gpu_runs.cpp"
 for part in cuda kernels/onednn; do find "$folder.new/run_side/src/runtime/$part" -name '*.cpp' -delete; done
 cp --parents package/without_{loader,gpu,onednn}.cpp package/exports.map -t "$folder.new/run_side"
 cp package/source/* "$folder.new/"

@@ -598,9 +598,10 @@ TEST_F(Cli, CompilesToALibraryOrToABenchmark) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"-o", "out.so", "--emit-benchmark", "timed"}}) {
     std::vector<std::string> arguments = {"compile", (kDigits / "digits.pt2").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    expect_refusal(arguments,
-                   "error: one of --output and --emit-benchmark is needed, and not both\n"
-                   "  help: add -o FILE.so for a library, --emit-benchmark DIR for sources that time themselves\n");
+    expect_refusal(
+        arguments,
+        "error: one of --output, --emit-source and --emit-benchmark is needed, and one alone\n"
+        "  help: add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves\n");
   }
 }
 
