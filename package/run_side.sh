@@ -5,11 +5,13 @@
 #   libtoroid_without_*.a      in the place of what a program does not need
 #   libtoroid_vector_math.a    libmvec's entries; libmvec.a what they jump to
 #   libc.so.6, libm.so.6, …    the C library of glibc 2.28, without code
+#   libtoroid_in_program.a     in the place of libtoroid_glibc.a where a program links its own
 #   exports.map                what a package shows
+#   toroid.h                   the interface in C
 #   level_code                 which of the run side's functions a package may leave out (level_code.sh)
 #   fingerprint                of all that
 #
-# usage: run_side.sh FOLDER COMPILER RUNTIME_ARCHIVE OTHER_RUN_SIDE_ARCHIVES... -- WITHOUT_ARCHIVES... -- EXPORTS
+# usage: run_side.sh FOLDER COMPILER RUNTIME_ARCHIVE OTHER_RUN_SIDE_ARCHIVES... -- WITHOUT_ARCHIVES... -- EXPORTS HEADER
 set -euo pipefail
 folder=$1 compiler=$2
 shift 2
@@ -44,6 +46,7 @@ while [[ $1 != -- ]]; do
   shift
 done
 cp "$2" "$folder.new/exports.map"
+cp "$3" "$folder.new/toroid.h"
 "$here/symbols_of_glibc.sh" "$folder.new" "$compiler"
 "$here/vector_math.sh" "$folder.new/libtoroid_vector_math.a" "$compiler"
 mvec=$("$compiler" -print-file-name=libmvec.a)

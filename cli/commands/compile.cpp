@@ -1,5 +1,7 @@
 // toroid compile MODEL -o FILE.so
 #include <charconv>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -9,13 +11,20 @@
 #include "build_flags.h"
 #include "command.h"
 #include "describe.h"
+#include "driver/archive.h"
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
 #include "emit_benchmark.h"
 #include "emit_source.h"
 #include "explain/explain_cache.h"
 #include "flags.h"
+#include "frontend/safetensors.h"
+#include "runtime/contract/contract.h"
+#include "runtime/program/loaded_program.h"
 #include "runtime/program/package.h"
+#include "runtime/program/safetensors_weights.h"
+#include "tensor/host_tensor.h"
+#include "tensor/strided_copy.h"
 
 namespace toroid::cli {
 namespace {
@@ -59,6 +68,46 @@ std::vector<Isa> parse_levels(std::string_view text) {
   return levels;
 }
 
+std::string isas_text(std::span<const Isa> levels) {
+  std::string text;
+  for (const Isa& isa : levels) text += (text.empty() ? "" : ", ") + isa.name();
+  return text;
+}
+
+void print_program(const std::string& file, const ToroidProgram& program, std::span<const Isa> levels) {
+  fmt::print(stderr, "{}: {}, for {}\n", file, steps_text(general_variant(program)), isas_text(levels));
+  print_interface(stderr, program);
+  if (*program.training != '\0') {
+    fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
+               program.training);
+  }
+}
+
+// As a safetensors file, whose tensors are row-major whatever their strides in the program are.
+void write_weights_by_name(const std::string& path, const CompiledModel& model) {
+  const ProgramLibrary library(model.library, path, false);
+  const ToroidProgram& program = library.tables();
+  std::vector<SafeTensor> tensors;
+  std::vector<std::vector<std::byte>> copies;
+  for (size_t i = 0; const ToroidConstantInfo& constant : rows(program.constants, program.num_constants)) {
+    const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
+    const auto dtype = static_cast<DType>(constant.dtype);
+    const auto element = static_cast<size_t>(size_bytes(dtype));
+    SafeTensor& tensor =
+        tensors.emplace_back(SafeTensor{weight_name(constant, i), dtype, {sizes.begin(), sizes.end()}, model.constants[i]});
+    const size_t bytes = static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())) * element;
+    if (constant.strides != nullptr && !is_same_layout(sizes, rows(constant.strides, constant.rank), strides_of(sizes))) {
+      std::vector<std::byte>& copy = copies.emplace_back(bytes);
+      copy_strided(copy.data(), strides_of(sizes), model.constants[i].data(), rows(constant.strides, constant.rank), sizes, element);
+      tensor.bytes = copy;
+    } else {
+      tensor.bytes = tensor.bytes.first(bytes);
+    }
+    ++i;
+  }
+  write_safetensors(path, tensors);
+}
+
 }  // namespace
 
 int cmd_compile(int argc, const char* const* argv) {
@@ -69,7 +118,7 @@ int cmd_compile(int argc, const char* const* argv) {
   std::vector<std::string> variants;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
-  flags.add_option("-o,--output", output, "the library to write");
+  flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
   flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option(
       "--arch", architectures,
@@ -78,8 +127,10 @@ int cmd_compile(int argc, const char* const* argv) {
       "--cpu", cpu,
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
       "such a list of levels, of which it takes the best when it is loaded");
-  flags.add_option("--weights", weights_path,
-                   "a file for the weights, in the place of the library's end: FILE.weights beside FILE.so is found by itself");
+  flags.add_option(
+      "--weights", weights_path,
+      "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "
+      "found by itself");
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
@@ -138,6 +189,16 @@ int cmd_compile(int argc, const char* const* argv) {
     if (!path.empty()) check_writable(path);
   }
   if (benchmark.empty()) options.package = parse_levels(cpu);
+  const bool is_archive = std::filesystem::path(output).extension() == ".a";
+  if (is_archive) {
+    if (options.target != codegen::Target::Cpu)
+      throw Error(ErrorKind::InvalidOption, "an archive is for the device cpu").help("write a library, as in -o FILE.so");
+    options.archive_prefix = archive_prefix(output);
+  }
+  const bool is_safetensors = std::filesystem::path(weights_path).extension() == kSafetensorsExtension;
+  if (is_safetensors && is_archive)
+    throw Error(ErrorKind::InvalidOption, "an archive's weights are not written by name")
+        .help("write a library's, as in -o FILE.so, which are the same");
   options.is_portable = cpu == "portable";
   options.keep_sources = !source.empty();
   Stopwatch watch;
@@ -150,21 +211,26 @@ int cmd_compile(int argc, const char* const* argv) {
     return 0;
   }
   if (benchmark.empty()) {
-    if (!weights_path.empty()) write_package(weights_path, "", model.constants, model.levels);
+    if (is_safetensors) {
+      write_weights_by_name(weights_path, model);
+    } else if (!weights_path.empty()) {
+      write_package(weights_path, "", model.constants, model.levels);
+    }
     const std::vector<std::span<const std::byte>> appended = weights_path.empty() ? model.constants : decltype(model.constants)();
-    write_package(output, model.library, appended, model.levels);
+    if (is_archive) {
+      write_archive(output, model.library, appended, model.levels, session.toolchain());
+    } else {
+      write_package(output, model.library, appended, model.levels);
+    }
   } else {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
-  const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
-  const ToroidProgram& program = library.tables();
-  std::string isas;
-  for (const Isa& isa : model.levels) isas += (isas.empty() ? "" : ", ") + isa.name();
-  fmt::print(stderr, "{}: {}, for {}\n", benchmark.empty() ? output : benchmark, steps_text(general_variant(program)), isas);
-  print_interface(stderr, program);
-  if (*program.training != '\0') {
-    fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
-               program.training);
+  if (is_archive) {
+    fmt::print(stderr, "{}: for {}; {} has what a program calls\n", output, isas_text(model.levels),
+               std::filesystem::path(output).replace_extension("h").string());
+  } else {
+    const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
+    print_program(benchmark.empty() ? output : benchmark, library.tables(), model.levels);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));

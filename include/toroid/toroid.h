@@ -143,9 +143,9 @@ enum { TOROID_LOG_INFO = 1, TOROID_LOG_WARNING = 2, TOROID_LOG_ERROR = 3 };
 
 typedef struct ToroidModelOptions {
   size_t size;
-  /* A file with the weights, where they are not those at the end of the package: another package of the same program, or what
-   * `compile --emit-benchmark` writes as weights.bin. The library may then be one without weights, which is
-   * not checked before it is loaded. */
+  /* A file with the weights, where they are not those at the end of the package: FILE.safetensors, which has each by its name; another
+   * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may be one
+   * without weights, which is not checked before it is loaded. */
   const char* weights;
   /* The number of the GPU that a program for GPUs runs on. */
   int32_t gpu;

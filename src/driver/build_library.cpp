@@ -84,6 +84,7 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     return tools.compile_object(text, options);
   };
   const std::vector<std::string> objects = compiled_side_by_side(custom.size() + units.size() * sources.levels.size(), threads, compile);
+  if (!sources.prefix.empty()) return tools.link_object(objects, sources.run_side, sources.use, sources.prefix, linking_of(how));
   return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
 }
 

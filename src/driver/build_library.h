@@ -33,6 +33,7 @@ struct PackageSources {
   std::string entry;
   RunSide run_side;
   RunSideUse use;
+  std::string prefix = {};  // not empty: one object for a program to link, in the place of a library
   // Where others compile them: what the language is, and how many bytes of each unit are the prelude.
   std::vector<std::string> flags = {};
   std::vector<size_t> prelude_bytes = {};

@@ -93,7 +93,9 @@ std::string package_text(const CompileModelOptions& options) {
   if (!run_side) return "";
   std::string levels;
   for (const Isa& isa : *options.package) levels += " " + isa.name();
-  return fmt::format("package for{}{}, with {}", levels.empty() ? " " + machine().name() : levels, options.is_portable ? " and others" : "",
+  return fmt::format("package for{}{}, with {}", levels.empty() ? " " + machine().name() : levels,
+                     fmt::format("{}{}", options.is_portable ? " and others" : "",
+                                 options.archive_prefix.empty() ? "" : ", as an object of " + options.archive_prefix),
                      run_side->fingerprint);
 }
 
@@ -668,14 +670,14 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const CompileOptions how = compiler_options(options);
   if (options.keep_sources) {
     for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
-    model.sources = std::make_shared<const PackageSources>(PackageSources{std::move(units),
-                                                                          std::move(custom_units),
-                                                                          model.levels,
-                                                                          codegen::package_entry(entry),
-                                                                          {},
-                                                                          use,
-                                                                          language_flags(how),
-                                                                          prelude_bytes});
+    model.sources = std::make_shared<const PackageSources>(PackageSources{.units = std::move(units),
+                                                                          .custom_units = std::move(custom_units),
+                                                                          .levels = model.levels,
+                                                                          .entry = codegen::package_entry(entry),
+                                                                          .run_side = {},
+                                                                          .use = use,
+                                                                          .flags = language_flags(how),
+                                                                          .prelude_bytes = std::move(prelude_bytes)});
     clock.done("publish");
     return model;
   }
@@ -690,6 +692,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     needs.linked_kernels = entry.linked_kernels;
     entry.absent_code = absent_code(needs, read_file(run_side->folder / "level_code"));
     entry.linked_code = linked_code_text(needs.code);
+    entry.prefix = options.archive_prefix;
     sources.push_back(codegen::package_entry(entry));
   }
   const CacheKey library = library_key(sources, how, tools, target_text(options));
@@ -703,7 +706,8 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   } else {
     if (run_side) {
       model.library =
-          build_package({std::move(units), std::move(custom_units), model.levels, sources.back(), *run_side, use}, tools, threads, how);
+          build_package({std::move(units), std::move(custom_units), model.levels, sources.back(), *run_side, use, options.archive_prefix},
+                        tools, threads, how);
     } else {
       model.library = build_library({std::move(units), std::move(custom_units), std::move(gpu_units), std::move(binaries)}, tools, threads,
                                     how, [](const KernelResources& kernel) {

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "base/file/mapped_file.h"
+#include "base/file/write_parts.h"
 #include "frontend/json_reader.h"
 #include "support/json_writer.h"
 
@@ -204,7 +205,15 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
   return parse_safetensors(bytes, std::move(file), path.string());
 }
 
-std::string format_safetensors(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata) {
+namespace {
+
+// A file's first bytes, and behind them the tensors' in this order.
+struct FileLayout {
+  std::string header;
+  std::vector<size_t> order;
+};
+
+FileLayout layout_of(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<size_t> layout(tensors.size());
   std::iota(layout.begin(), layout.end(), size_t{0});
   std::stable_sort(layout.begin(), layout.end(),
@@ -247,15 +256,24 @@ std::string format_safetensors(std::span<const SafeTensor> tensors, const std::m
   std::string out(sizeof(uint64_t), '\0');
   const uint64_t header_bytes = text.size();
   std::memcpy(out.data(), &header_bytes, sizeof(header_bytes));
-  out.reserve(out.size() + text.size() + data_bytes);
   out += text;
-  for (size_t i : layout) out.append(reinterpret_cast<const char*>(tensors[i].bytes.data()), tensors[i].bytes.size());
-  return out;
+  return {std::move(out), std::move(layout)};
+}
+
+}  // namespace
+
+std::string format_safetensors(std::span<const SafeTensor> tensors, const std::map<std::string, std::string>& metadata) {
+  auto [out, order] = layout_of(tensors, metadata);
+  for (size_t i : order) out.append(reinterpret_cast<const char*>(tensors[i].bytes.data()), tensors[i].bytes.size());
+  return std::move(out);
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const SafeTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  write_file_atomically(path, format_safetensors(tensors, metadata));
+  const FileLayout layout = layout_of(tensors, metadata);
+  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(layout.header))};
+  for (size_t i : layout.order) parts.push_back(tensors[i].bytes);
+  write_parts_atomically(path, parts);
 }
 
 }  // namespace toroid

@@ -45,17 +45,16 @@ fs::path find_run_source() {
       .help("build toroid anew (./run build), or copy the folder run_source beside the command");
 }
 
-std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use) {
-  const auto file = [&](std::string_view name) { return (run_side.folder / name).string(); };
-  std::vector<std::string> arguments = {"-shared", "-nodefaultlibs"};
-  // Functions of the same code become one.
-  if (find_program("mold")) arguments.insert(arguments.end(), {"-fuse-ld=mold", "-Wl,--icf=all"});
-  // Of two definitions the first is taken: what a package leaves out its own objects define.
-  arguments.insert(arguments.end(), {"-Wl,-z,muldefs", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,relro",
-                                     "-Wl,-z,now", "-Wl,-u,toroid_api", fmt::format("-Wl,--version-script={}", file("exports.map"))});
+namespace {
+
+std::string file_of(const RunSide& run_side, std::string_view name) { return (run_side.folder / name).string(); }
+
+// `c_library`: what stands between the run side and the C library.
+void append_archives(const RunSide& run_side, const RunSideUse& use, std::string_view c_library, std::vector<std::string>& arguments) {
+  const auto file = [&](std::string_view name) { return file_of(run_side, name); };
   // These come first and whole, so that what they define is not taken from the run side.
   arguments.emplace_back("-Wl,--whole-archive");
-  arguments.push_back(file("libtoroid_glibc.a"));
+  arguments.push_back(file(c_library));
   arguments.push_back(file("libtoroid_without_gpu.a"));
   arguments.push_back(file("libtoroid_without_loader.a"));
   arguments.push_back(file("libtoroid_without_measuring.a"));
@@ -67,9 +66,36 @@ std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUs
     if (fs::exists(run_side.folder / archive)) arguments.push_back(file(archive));
   }
   arguments.emplace_back("-Wl,--end-group");
+}
+
+}  // namespace
+
+std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use) {
+  const auto file = [&](std::string_view name) { return file_of(run_side, name); };
+  std::vector<std::string> arguments = {"-shared", "-nodefaultlibs"};
+  // Functions of the same code become one.
+  if (find_program("mold")) arguments.insert(arguments.end(), {"-fuse-ld=mold", "-Wl,--icf=all"});
+  // Of two definitions the first is taken: what a package leaves out its own objects define.
+  arguments.insert(arguments.end(), {"-Wl,-z,muldefs", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,relro",
+                                     "-Wl,-z,now", "-Wl,-u,toroid_api", fmt::format("-Wl,--version-script={}", file("exports.map"))});
+  append_archives(run_side, use, "libtoroid_glibc.a", arguments);
   for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
   }
+  return arguments;
+}
+
+// By GNU ld: mold leaves out nothing of what it links to an object.
+std::vector<std::string> object_link_arguments(const RunSide& run_side, const RunSideUse& use) {
+  std::vector<std::string> arguments = {"-r",
+                                        "-nostdlib",
+                                        "-fuse-ld=bfd",
+                                        "-Wl,-z,muldefs",
+                                        "-Wl,--gc-sections",
+                                        "-Wl,-u,toroid_api",
+                                        "-Wl,--force-group-allocation",
+                                        "-Wl,--build-id=none"};
+  append_archives(run_side, use, "libtoroid_in_program.a", arguments);
   return arguments;
 }
 

@@ -26,5 +26,7 @@ struct RunSideUse {
 };
 // What the compiler is given besides the program's objects.
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use);
+// The same for one object of all, which a program links with its own C library.
+std::vector<std::string> object_link_arguments(const RunSide& run_side, const RunSideUse& use);
 
 }  // namespace toroid

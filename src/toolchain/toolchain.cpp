@@ -320,6 +320,40 @@ std::string Toolchain::link_package(std::span<const std::string> objects, const 
   return link(objects, {}, std::move(behind), options);
 }
 
+std::string Toolchain::link_object(std::span<const std::string> objects, const RunSide& run_side, const RunSideUse& use,
+                                   std::string_view prefix, const CompileOptions& options) const {
+  const TempFolder folder;
+  const fs::path path = folder.path() / "whole.o";
+  write_file_atomically(path, link(objects, {}, object_link_arguments(run_side, use), options));
+  const auto run_tool = [](std::string_view tool, std::vector<std::string> arguments) {
+    const std::optional<fs::path> found = find_program(tool);
+    if (!found)
+      throw Error(ErrorKind::Environment, fmt::format("there is no {}, which archives are made with", tool)).help("install binutils");
+    arguments.insert(arguments.begin(), found->string());
+    ProcessResult result = run_process({.argv = std::move(arguments)});
+    if (!result.ok()) throw Error(ErrorKind::ToolFailed, fmt::format("{} {}: {}", tool, result.outcome(), result.errors));
+    return std::move(result.output);
+  };
+  // Symbols that are unique in a process (of g++'s static members in templates) stay so, unless they are weak first.
+  const std::string symbols = run_tool("nm", {"--defined-only", "--format=posix", path.string()});
+  std::string unique;
+  for (std::string_view rest = symbols; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const size_t space = line.find(' ');
+    if (line.substr(space).starts_with(" u ")) unique.append(line.substr(0, space)) += '\n';
+  }
+  const fs::path list = folder.path() / "unique";
+  write_file_atomically(list, unique);
+  run_tool("objcopy", {"--weaken-symbols", list.string(), path.string()});
+  const std::string name = fmt::format("{}_toroid_api", prefix);
+  std::vector<std::string> arguments = {"--redefine-sym", "toroid_api=" + name, "--keep-global-symbol", name};
+  if (!options.debug) arguments.emplace_back("--strip-unneeded");
+  arguments.push_back(path.string());
+  run_tool("objcopy", std::move(arguments));
+  return read_file(path);
+}
+
 Isa Toolchain::probe_isa() const {
   const Isa reported = machine().isa;
   const std::string key = "isa 1\n" + reported.name() + "\n" + compiler_.fingerprint;

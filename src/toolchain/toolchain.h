@@ -72,6 +72,9 @@ class Toolchain {
   // The same with the run side: a package's library, which needs nothing but the C library.
   std::string link_package(std::span<const std::string> objects, const RunSide& run_side, const RunSideUse& use,
                            const CompileOptions& options = {}) const;
+  // The same as one object for a program to link, with libc and libm, whose only name is `prefix`_toroid_api.
+  std::string link_object(std::span<const std::string> objects, const RunSide& run_side, const RunSideUse& use, std::string_view prefix,
+                          const CompileOptions& options = {}) const;
   // Source to shared library in one run of the compiler.
   std::string compile_shared(std::string_view source, const CompileOptions& options = {}) const;
 

@@ -114,6 +114,45 @@ TEST_F(Packages, MayHaveTheirWeightsBesideThem) {
   EXPECT_NE(result.errors.find("the weight 'w' is missing"), std::string::npos) << result.errors;
 }
 
+TEST_F(Packages, MayHaveTheirWeightsByName) {
+  compile(mlp(), "whole.so");
+  compile(mlp(), "mlp.so", {"--weights", path("mlp.safetensors")});
+  EXPECT_LT(fs::file_size(path("mlp.so")), fs::file_size(path("whole.so")));
+  EXPECT_EQ(first_steps("mlp.so"), first_steps("whole.so"));
+  std::set<std::string> names;
+  const SafeTensors written = read_safetensors(path("mlp.safetensors"));
+  for (const SafeTensor& tensor : written.tensors) names.insert(tensor.name);
+  EXPECT_EQ(names, (std::set<std::string>{"b", "w"}));
+  std::string bytes = read_file(path("mlp.safetensors"));
+  bytes[8] = '[';
+  write_file_atomically(path("mlp.safetensors"), std::string_view(bytes));
+  const ProcessResult result = run_process({.argv = {FIRST_STEPS, path("mlp.so")}});
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_NE(result.errors.find("at byte 8"), std::string::npos) << result.errors;
+}
+
+// What a program links with libc and libm alone; two in one, of which each knows its own weights.
+TEST_F(Packages, MayBeArchives) {
+  compile(mlp(), "whole.so");
+  std::string other = mlp();
+  other.replace(other.find("= [-1, "), 7, "= [3, ");
+  compile(other, "other.so", {"--weights", path("other.weights")});
+  const std::string whole = first_steps("whole.so"), changed = first_steps("other.so");
+  ASSERT_NE(whole, changed);
+  compile(mlp(), "one.a");
+  compile(other, "two.a");
+  const auto sum_of = [](const std::string& printed) { return printed.substr(printed.find(' ') + 1); };
+  for (const char* language : {"c", "c++"}) {
+    output_of({language == std::string("c") ? "cc" : "c++", "-x", language, TOROID_SOURCE_DIR "/tests/package/two_archives.c", "-x", "none",
+               "-I.", "-Wall", "-Werror", "-Wno-missing-field-initializers", path("one.a"), path("two.a"), "-lm", "-o", path("both")});
+    EXPECT_EQ(output_of({path("both")}), sum_of(whole) + sum_of(changed));
+    EXPECT_EQ(output_of({path("both"), path("whole.so")}), sum_of(whole) + sum_of(whole)) << "with the other one's weights";
+  }
+  const std::set<std::string> shown =
+      found_in(output_of({"nm", "-g", "--defined-only", "--format=posix", path("one.a")}), std::regex(R"((?:^|\n)([^ \n]+) [A-Z] )"));
+  EXPECT_EQ(shown, (std::set<std::string>{"one_toroid_api", "one_toroid_weights", "one_toroid_weights_end"}));
+}
+
 TEST_F(Packages, AreVerifiedByTheCommand) {
   compile(mlp(), "mlp.so", {"--cpu", "baseline"});
   const Outcome whole = toroid({"verify", "mlp.so"});

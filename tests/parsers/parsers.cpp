@@ -15,6 +15,7 @@
 #include "lower/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "program/text.h"
+#include "runtime/program/safetensors_weights.h"
 #include "schedule/text/text.h"
 
 namespace toroid::parsers {
@@ -68,6 +69,8 @@ constexpr Parser kParsers[] = {
      }},
     {"operator", [](std::string_view bytes) { read_custom_operator(std::string(bytes), "fuzz.op"); }},
     {"safetensors", [](std::string_view bytes) { parse_safetensors(as_bytes(bytes), nullptr, "fuzz.safetensors"); }},
+    // What packages read it by.
+    {"weights", [](std::string_view bytes) { parse_weights(bytes); }},
     {"sympy",
      [](std::string_view bytes) {
        sym::Context context;

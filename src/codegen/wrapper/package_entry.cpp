@@ -68,6 +68,13 @@ std::string package_entry(const PackageEntry& entry) {
       entry.linked_code.empty()
           ? ""
           : fmt::format("extern \"C\" {{ extern const char* const toroid_linked_code = \"{}\"; }}\n", entry.linked_code);
+  const std::string embedded = entry.prefix.empty()
+                                   ? "extern \"C\" { extern const void* const toroid_embedded_package = nullptr; }\n"
+                                   : fmt::format(
+                                         "extern \"C\" const char {0}_toroid_weights[], {0}_toroid_weights_end[];\n"
+                                         "static const char* const embedded[] = {{{0}_toroid_weights, {0}_toroid_weights_end, \"{0}\"}};\n"
+                                         "extern \"C\" {{ extern const void* const toroid_embedded_package = embedded; }}\n",
+                                         entry.prefix);
   return absent_code_text(entry.absent_code) +
          fmt::format(
              "#pragma GCC visibility push(hidden)\n"
@@ -79,8 +86,8 @@ std::string package_entry(const PackageEntry& entry) {
              "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
              "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
              "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
-             "}}\n{}",
-             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels, code);
+             "}}\n{}{}",
+             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels, code, embedded);
 }
 
 }  // namespace toroid::codegen

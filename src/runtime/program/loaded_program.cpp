@@ -9,18 +9,42 @@
 #include "runtime/pool/pool.h"
 #include "runtime/program/own_program.h"
 #include "runtime/program/package.h"
+#include "runtime/program/safetensors_weights.h"
 
 namespace toroid {
 
 namespace {
 
-// Of a program whose file has no weights: those of a file of the same name beside it, if there is one.
-Package with_weights(Package package, const ToroidProgram& program, RuntimePool& pool) {
-  const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
-  if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return package;
-  const std::filesystem::path beside = std::filesystem::path(package.path).replace_extension(kWeightsExtension);
+bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;
-  return std::filesystem::exists(beside, ignored) ? open_package(beside, pool) : package;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Where the weights of a program are whose file has none: in a file of the same name beside it, if there is one.
+std::filesystem::path weights_of(const Package& package, const ToroidProgram& program) {
+  const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
+  if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return {};
+  for (const char* const extension : {kWeightsExtension, kSafetensorsExtension}) {
+    std::filesystem::path beside = std::filesystem::path(package.path).replace_extension(extension);
+    if (is_there(beside)) return beside;
+  }
+  return {};
+}
+
+// In the order of the program's constants.
+ConstantBytes constants_of(const Package& package, const ToroidProgram& program) {
+  ConstantBytes result;
+  uint64_t offset = 0;
+  for (const ToroidConstantInfo& constant : rows(program.constants, program.num_constants)) {
+    result.places.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
+    result.owners.push_back(package.owner);
+  }
+  return result;
+}
+
+ConstantBytes constants_of(const std::filesystem::path& weights, const ToroidProgram& program, RuntimePool& pool) {
+  return weights.extension() == kSafetensorsExtension ? read_safetensors_weights(weights, program)
+                                                      : constants_of(open_package(weights, pool), program);
 }
 
 void require_version(int32_t version) {
@@ -75,35 +99,45 @@ LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<con
 std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& library, const std::filesystem::path& weights,
                                                    std::shared_ptr<RuntimePool> pool) {
   ErrorContext context("loading {}", library.string());
-  Package package = open_package(weights, *pool);
-  if (library != weights) package.library = read_file(library);
   const std::string name = library.filename().string();
-  ProgramLibrary opened(package.library, name);
-  package = with_weights(std::move(package), opened.tables(), *pool);
-  return make(std::move(opened), name, package, std::move(pool));
+  if (library == weights || weights.extension() == kSafetensorsExtension) {
+    const Package package = open_package(library, *pool);
+    ProgramLibrary opened(package.library, name);
+    const std::filesystem::path elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
+    ConstantBytes constants = elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool);
+    return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
+  }
+  const Package package = open_package(weights, *pool);
+  ProgramLibrary opened(read_file(library), name);
+  ConstantBytes constants = constants_of(package, opened.tables());
+  return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
 }
 
 std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool) {
+  if (toroid_embedded_package != nullptr) {
+    const EmbeddedPackage& own = *toroid_embedded_package;
+    ErrorContext context("loading the model '{}'", own.name);
+    const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool);
+    ProgramLibrary library(*toroid_own_levels, own.name);
+    ConstantBytes constants = weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool);
+    return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool));
+  }
   const OwnProgram own = own_program();
   ErrorContext context("loading {}", own.path.string());
-  Package package = open_package(own.path, *pool);
+  const Package package = open_package(own.path, *pool);
   refuse_other_code(own, package.library);
   const std::string name = own.path.filename().string();
   ProgramLibrary library(own.levels, name);
-  package = weights.empty() ? with_weights(std::move(package), library.tables(), *pool) : open_package(weights, *pool);
-  return make(std::move(library), name, package, std::move(pool));
+  const std::filesystem::path elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
+  ConstantBytes constants = elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool);
+  return make(std::move(library), name, package.isa, std::move(constants), std::move(pool));
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::make(ProgramLibrary library, std::string name, const Package& package,
+std::shared_ptr<LoadedProgram> LoadedProgram::make(ProgramLibrary library, std::string name, const Isa& isa, ConstantBytes constants,
                                                    std::shared_ptr<RuntimePool> pool) {
   std::shared_ptr<LoadedProgram> program(new LoadedProgram(std::move(library), std::move(name), std::move(pool)));
-  if (program->isa_.empty()) program->isa_ = package.isa.name();
-  uint64_t offset = 0;
-  std::vector<const void*> places;
-  for (const ToroidConstantInfo& constant : rows(program->tables().constants, program->tables().num_constants))
-    places.push_back(package.take_weight(offset, constant.name, constant.bytes).data());
-  std::vector<std::shared_ptr<const void>> owners(places.size(), package.file);
-  program->weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), program->variants_.size());
+  if (program->isa_.empty()) program->isa_ = isa.name();
+  program->weights_ = std::make_shared<const Weights>(std::move(constants.places), std::move(constants.owners), program->variants_.size());
   return program;
 }
 

@@ -21,7 +21,8 @@
 namespace toroid {
 
 class RuntimePool;
-struct Package;
+struct ConstantBytes;
+struct Isa;
 
 // The library of a program, opened for what it says about itself; of several levels, the one for this machine. Throws as loading does.
 class ProgramLibrary {
@@ -52,8 +53,8 @@ class LoadedProgram {
   // As Executable's constructor.
   LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                 std::string name, std::shared_ptr<RuntimePool> pool);
-  // A file written by write_package, and `weights`, the same file or another one, whose library is not looked at; then nothing is known of
-  // the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
+  // A file written by write_package, and `weights`, the same file, a safetensors file, or another one of that kind, whose library is not
+  // looked at; then nothing is known of the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
   // loaded.
   static std::shared_ptr<LoadedProgram> load(const std::filesystem::path& library, const std::filesystem::path& weights,
                                              std::shared_ptr<RuntimePool> pool);
@@ -87,7 +88,7 @@ class LoadedProgram {
 
  private:
   LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool);
-  static std::shared_ptr<LoadedProgram> make(ProgramLibrary library, std::string name, const Package& package,
+  static std::shared_ptr<LoadedProgram> make(ProgramLibrary library, std::string name, const Isa& isa, ConstantBytes constants,
                                              std::shared_ptr<RuntimePool> pool);
   std::vector<int32_t> updates_of(const ToroidVariant& variant) const;
 

@@ -4,5 +4,6 @@
 namespace toroid {
 
 const ToroidLevels* const toroid_own_levels = nullptr;
+const EmbeddedPackage* const toroid_embedded_package = nullptr;
 
 }  // namespace toroid

@@ -11,6 +11,13 @@ namespace toroid {
 // Of the library that this code is linked into; null where that is toroid itself, or the run library (no_own_program.cpp).
 extern "C" const ToroidLevels* const toroid_own_levels;
 
+// Of a program that is linked with its model, an archive (`compile -o FILE.a`): the package's bytes, without a library; else null.
+struct EmbeddedPackage {
+  const char *begin, *end;
+  const char* name;
+};
+extern "C" const EmbeddedPackage* const toroid_embedded_package;
+
 struct OwnProgram {
   const ToroidLevels& levels;
   std::filesystem::path path;

@@ -107,9 +107,9 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
 }
 
 // Throws for missing instructions before it reads the whole file.
-Package check_package(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run) {
-  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .file = std::make_shared<const MappedFile>(path)};
-  const std::string_view file = package.file->text();
+Package check_package(const std::filesystem::path& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool,
+                      bool is_to_run) {
+  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .owner = std::move(owner)};
   std::string_view rest = description_of(path, file);
   const size_t described = static_cast<size_t>(rest.data() - file.data());
   const std::optional<std::string_view> isa = take_sized(rest);
@@ -131,10 +131,19 @@ Package check_package(const std::filesystem::path& path, RuntimePool& pool, bool
   return package;
 }
 
+Package check_file(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run) {
+  auto file = std::make_shared<const MappedFile>(path);
+  const std::string_view text = file->text();
+  return check_package(path, text, std::move(file), pool, is_to_run);
+}
+
 }  // namespace
 
-Package open_package(const std::filesystem::path& path, RuntimePool& pool) { return check_package(path, pool, true); }
-Package verify_package(const std::filesystem::path& path, RuntimePool& pool) { return check_package(path, pool, false); }
+Package open_package(const std::filesystem::path& path, RuntimePool& pool) { return check_file(path, pool, true); }
+Package open_package(std::string_view bytes, std::string name, RuntimePool& pool) {
+  return check_package(name, bytes, nullptr, pool, true);
+}
+Package verify_package(const std::filesystem::path& path, RuntimePool& pool) { return check_file(path, pool, false); }
 
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);

@@ -31,11 +31,11 @@ inline constexpr const char* kWeightsExtension = ".weights";
 
 struct Package {
   std::filesystem::path path;
-  std::string library;                 // empty where the library is a file of its own
-  std::span<const std::byte> weights;  // in `file`
-  Isa isa;                             // the least that it needs
-  std::string levels;                  // all, as "avx512, avx2"
-  std::shared_ptr<const MappedFile> file;
+  std::string library;  // empty where the library is a file of its own
+  std::span<const std::byte> weights;
+  Isa isa;                            // the least that it needs
+  std::string levels;                 // all, as "avx512, avx2"
+  std::shared_ptr<const void> owner;  // keeps `weights` alive
 
   // The bytes of a weight that follows those that were taken, `offset` bytes so far. Throws Error{InvalidInput} where the file has no such.
   std::span<const std::byte> take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const;
@@ -44,6 +44,8 @@ struct Package {
 // Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
 // machine lacks.
 Package open_package(const std::filesystem::path& path, RuntimePool& pool);
+// One that a program has in its memory, for as long as it runs; `name` is for errors.
+Package open_package(std::string_view bytes, std::string name, RuntimePool& pool);
 // The same for any machine.
 Package verify_package(const std::filesystem::path& path, RuntimePool& pool);
 

@@ -1,0 +1,24 @@
+// A compiled model as a static archive and its header, `compile -o m.a`: a program links it with libc and libm, and two of them go into one.
+//
+//   m.a: program.o, the model with its run side, of which m_toroid_api alone is to be seen; weights.o, the package's weights
+//   m.h: toroid.h, and that function's declaration
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/machine/isa.h"
+#include "toolchain/toolchain.h"
+
+namespace toroid {
+
+// What begins an archive's names, as C has them: "my_model" of "lib/my-model.a".
+std::string archive_prefix(const std::filesystem::path& archive);
+
+// Beside the archive its header. Throws Error{InvalidOption} for more weights than a program can hold.
+void write_archive(const std::filesystem::path& archive, std::string_view object, std::span<const std::span<const std::byte>> constants,
+                   std::span<const Isa> levels, const Toolchain& tools);
+
+}  // namespace toroid
