@@ -23,6 +23,7 @@
 #include "runtime/program/loaded_program.h"
 #include "runtime/program/package.h"
 #include "runtime/program/safetensors_weights.h"
+#include "support/signing.h"
 #include "tensor/host_tensor.h"
 #include "tensor/strided_copy.h"
 
@@ -74,7 +75,7 @@ std::string isas_text(std::span<const Isa> levels) {
   return text;
 }
 
-void print_program(const std::string& file, const ToroidProgram& program, std::span<const Isa> levels) {
+void print_compiled(const std::string& file, const ToroidProgram& program, std::span<const Isa> levels) {
   fmt::print(stderr, "{}: {}, for {}\n", file, steps_text(general_variant(program)), isas_text(levels));
   print_interface(stderr, program);
   if (*program.training != '\0') {
@@ -111,7 +112,7 @@ void write_weights_by_name(const std::string& path, const CompiledModel& model) 
 }  // namespace
 
 int cmd_compile(int argc, const char* const* argv) {
-  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path;
+  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path, key_path;
   bool no_cache = false;
   CompileModelOptions options;
   std::string save_source, benchmark, source, dump_ir, lock_path, write_lock_path, log_path;
@@ -131,6 +132,8 @@ int cmd_compile(int argc, const char* const* argv) {
       "--weights", weights_path,
       "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "
       "found by itself");
+  flags.add_option("--sign", key_path,
+                   "a private key of Ed25519 (PEM), which signs the package: toroid verify --trusted and model_open ask for that");
   flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
@@ -201,6 +204,11 @@ int cmd_compile(int argc, const char* const* argv) {
         .help("write a library's, as in -o FILE.so, which are the same");
   options.is_portable = cpu == "portable";
   options.keep_sources = !source.empty();
+  if (!key_path.empty() && (is_archive || is_safetensors || output.empty())) {
+    throw Error(ErrorKind::InvalidOption, "only libraries and their own files of weights are signed").help("leave --sign out");
+  }
+  std::optional<SigningKey> key;
+  if (!key_path.empty()) key = read_signing_key(key_path);
   Stopwatch watch;
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
@@ -222,6 +230,12 @@ int cmd_compile(int argc, const char* const* argv) {
     } else {
       write_package(output, model.library, appended, model.levels);
     }
+    if (key) {
+      RuntimePool pool(0);
+      const auto by_key = [&](std::string_view text) { return sign(*key, text); };
+      sign_package(output, output, key->public_key, by_key, pool);
+      if (!weights_path.empty()) sign_package(weights_path, output, key->public_key, by_key, pool);
+    }
   } else {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
@@ -230,7 +244,7 @@ int cmd_compile(int argc, const char* const* argv) {
                std::filesystem::path(output).replace_extension("h").string());
   } else {
     const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
-    print_program(benchmark.empty() ? output : benchmark, library.tables(), model.levels);
+    print_compiled(benchmark.empty() ? output : benchmark, library.tables(), model.levels);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));

@@ -160,6 +160,11 @@ typedef struct ToroidModelOptions {
   /* Told what a user may want to know, from any thread; a line without its end. Null: nothing is printed anywhere. */
   void (*log)(void* user, int32_t level, const char* line);
   void* log_user;
+  /* Ed25519 public keys, 32 bytes each. Where there are some, every file of the model must be signed by one of them (`toroid compile --sign`),
+   * or model_open refuses it, before any of its code runs. A package that was loaded by dlopen runs already, and its
+   * own model_open refuses keys. */
+  const uint8_t* trusted_keys;
+  int32_t num_trusted_keys;
 } ToroidModelOptions;
 
 typedef struct ToroidModelInfo {

@@ -1,11 +1,14 @@
 #include "api/model.h"
 
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "api/structs.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
 #include "runtime/pool/pool.h"
+#include "runtime/program/signature.h"
 
 namespace toroid::api {
 namespace {
@@ -20,6 +23,15 @@ std::shared_ptr<RuntimePool> pool_of(const ToroidModelOptions& options) {
   if (pool.parallel_for == nullptr || pool.threads < 1)
     throw Refusal(TOROID_ERROR_ARGUMENT, "'thread_pool' has no function, or no threads");
   return std::make_shared<RuntimePool>(HostThreads{pool.user, pool.threads, pool.parallel_for});
+}
+
+std::vector<PublicKey> keys_of(const ToroidModelOptions& options) {
+  if (options.num_trusted_keys < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_trusted_keys' is {}", options.num_trusted_keys));
+  if ((options.num_trusted_keys == 0) != (options.trusted_keys == nullptr))
+    throw Refusal(TOROID_ERROR_ARGUMENT, "'trusted_keys' and 'num_trusted_keys' go together");
+  std::vector<PublicKey> keys(static_cast<size_t>(options.num_trusted_keys));
+  if (!keys.empty()) std::memcpy(keys.data(), options.trusted_keys, keys.size() * sizeof(PublicKey));
+  return keys;
 }
 
 std::string conditions_of(const ToroidVariant& variant) {
@@ -45,9 +57,12 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
       shared->memory = HostMemory{options.allocator->user, options.allocator->allocate, options.allocator->release};
     }
     with_typed_memory("loading a program", [&] {
+      const std::vector<PublicKey> keys = keys_of(options);
+      Trust trust{keys};
+      Trust* const demanded = keys.empty() ? nullptr : &trust;
       const char* const weights = options.weights;
-      shared->program = path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options))
-                                        : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options));
+      shared->program = path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), demanded)
+                                        : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), demanded);
       const ToroidVariant& general = general_variant(shared->program->tables());
       for (int32_t i = 0; i < general.num_outputs; ++i) {
         if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);

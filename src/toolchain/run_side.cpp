@@ -58,6 +58,7 @@ void append_archives(const RunSide& run_side, const RunSideUse& use, std::string
   arguments.push_back(file("libtoroid_without_gpu.a"));
   arguments.push_back(file("libtoroid_without_loader.a"));
   arguments.push_back(file("libtoroid_without_measuring.a"));
+  arguments.push_back(file("libtoroid_without_signatures.a"));
   if (!use.special_functions) arguments.push_back(file("libtoroid_without_special_functions.a"));
   if (!use.onednn) arguments.push_back(file("libtoroid_without_onednn.a"));
   arguments.emplace_back("-Wl,--no-whole-archive");

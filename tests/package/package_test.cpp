@@ -1,4 +1,5 @@
 // Packages as a user has them: one file that needs the C library alone, old ones too, and runs its program by itself.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -6,6 +7,8 @@
 #include "base/file/file.h"
 #include "base/machine/machine.h"
 #include "cli/cli_for_test.h"
+#include "support/signing.h"
+#include "toroid/toroid.h"
 
 namespace toroid {
 namespace {
@@ -164,6 +167,117 @@ TEST_F(Packages, AreVerifiedByTheCommand) {
   const Outcome damaged = toroid({"verify", "mlp.so", "bad.so"});
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_TRUE(damaged.errors.starts_with("error: bad.so is damaged: its library")) << damaged.errors;
+}
+
+// Keys of RFC 8032's first two tests.
+struct KeyPair {
+  const char *secret, *open;
+};
+constexpr KeyPair kOurs = {"MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g",
+                           "MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="};
+constexpr KeyPair kTheirs = {"MC4CAQAwBQYDK2VwBCIEIEzNCJso/5banbbDRuwRTg9bijGfNaumJNqM9u1PuKb7",
+                             "MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw="};
+
+class SignedPackages : public Packages {
+ protected:
+  void SetUp() override {
+    Packages::SetUp();
+    write("ours.pem", "PRIVATE", kOurs.secret);
+    write("theirs.pem", "PRIVATE", kTheirs.secret);
+    write("trusted.pem", "PUBLIC", kOurs.open);
+  }
+  void write(const std::string& file, std::string_view kind, std::string_view key) const {
+    write_file_atomically(path(file), fmt::format("-----BEGIN {0} KEY-----\n{1}\n-----END {0} KEY-----\n", kind, key));
+  }
+  // What model_open says where our key is trusted; "" for success.
+  std::string opening(const std::string& file, const std::string& weights = "") const {
+    const std::vector<PublicKey> keys = read_public_keys(path("trusted.pem"));
+    ToroidModelOptions options{};
+    options.size = sizeof options;
+    options.trusted_keys = reinterpret_cast<const uint8_t*>(keys.data());
+    options.num_trusted_keys = static_cast<int32_t>(keys.size());
+    const std::string weights_path = path(weights);
+    if (!weights.empty()) options.weights = weights_path.c_str();
+    char message[2048] = "";
+    ToroidModel* model = nullptr;
+    const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
+    const ToroidStatus status = api->model_open(path(file).c_str(), &options, &model, message, sizeof message);
+    EXPECT_EQ(status == TOROID_OK, model != nullptr);
+    api->model_close(model);
+    return message;
+  }
+};
+
+TEST_F(SignedPackages, AreOpenedWhereTheirKeyIsTrusted) {
+  compile(mlp(), "mlp.so", {"--sign", path("ours.pem")});
+  EXPECT_EQ(opening("mlp.so"), "");
+  const Outcome verified = toroid({"verify", "--trusted", path("trusted.pem"), "mlp.so"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.errors;
+  EXPECT_TRUE(verified.output.starts_with("mlp.so: whole and signed; for ")) << verified.output;
+  compile(mlp(), "unsigned.so");
+  EXPECT_EQ(first_steps("mlp.so"), first_steps("unsigned.so")) << "who asks for no signature does not see it";
+}
+
+TEST_F(SignedPackages, AreRefusedOtherwise) {
+  compile(mlp(), "none.so");
+  EXPECT_NE(opening("none.so").find("is not signed by a key that is trusted: it has no signature"), std::string::npos)
+      << opening("none.so");
+  compile(mlp(), "theirs.so", {"--sign", path("theirs.pem")});
+  EXPECT_NE(opening("theirs.so").find("its signature is of another key"), std::string::npos) << opening("theirs.so");
+  const Outcome refused = toroid({"verify", "--trusted", path("trusted.pem"), "theirs.so"});
+  EXPECT_EQ(refused.exit_code, 1);
+
+  // Another package with our signature.
+  compile(mlp(), "ours.so", {"--sign", path("ours.pem")});
+  constexpr size_t kBlock = 120;
+  const std::string ours = read_file(path("ours.so"));
+  std::string other = mlp();
+  other.replace(other.find("= [-1, "), 7, "= [3, ");
+  compile(other, "other.so");
+  write_file_atomically(path("forged.so"), read_file(path("other.so")) + ours.substr(ours.size() - kBlock));
+  EXPECT_NE(opening("forged.so").find("its signature is of other bytes"), std::string::npos) << opening("forged.so");
+  std::string damaged = ours;
+  damaged[ours.size() - kBlock + 40] ^= 1;
+  write_file_atomically(path("damaged.so"), std::string_view(damaged));
+  EXPECT_NE(opening("damaged.so").find("its signature is not as it was written"), std::string::npos) << opening("damaged.so");
+}
+
+TEST_F(SignedPackages, HaveWeightsThatGoWithNoOtherLibrary) {
+  std::string other = mlp();
+  other.replace(other.find("tanh"), 4, "relu");
+  compile(mlp(), "one.so", {"--sign", path("ours.pem"), "--weights", path("one.weights")});
+  compile(other, "two.so", {"--sign", path("ours.pem"), "--weights", path("two.weights")});
+  EXPECT_EQ(opening("one.so"), "");
+  EXPECT_EQ(opening("one.so", "one.weights"), "");
+  EXPECT_NE(opening("one.so", "two.weights").find("its signature is of other bytes"), std::string::npos)
+      << opening("one.so", "two.weights");
+  EXPECT_EQ(toroid({"verify", "--trusted", path("trusted.pem"), "one.so", "one.weights", "two.so", "two.weights"}).exit_code, 0);
+  EXPECT_EQ(toroid({"verify", "--trusted", path("trusted.pem"), "one.so", "two.weights"}).exit_code, 1);
+  compile(mlp(), "named.so", {"--weights", path("named.safetensors")});
+  EXPECT_NE(opening("one.so", "named.safetensors").find("has no signature"), std::string::npos);
+}
+
+TEST_F(SignedPackages, DoNotVouchForThemselves) {
+  compile(mlp(), "mlp.so", {"--sign", path("ours.pem")});
+  void* const library = dlopen(path("mlp.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto get = reinterpret_cast<const ToroidApi* (*)(uint32_t)>(dlsym(library, "toroid_api"));
+  const std::vector<PublicKey> keys = read_public_keys(path("trusted.pem"));
+  ToroidModelOptions options{};
+  options.size = sizeof options;
+  options.trusted_keys = reinterpret_cast<const uint8_t*>(keys.data());
+  options.num_trusted_keys = 1;
+  char message[2048] = "";
+  ToroidModel* model = nullptr;
+  EXPECT_EQ(get(TOROID_API_VERSION)->model_open(nullptr, &options, &model, message, sizeof message), TOROID_ERROR_UNSUPPORTED) << message;
+  EXPECT_NE(std::string(message).find("does not verify its own signature"), std::string::npos) << message;
+}
+
+TEST_F(SignedPackages, NeedAKey) {
+  write_file_atomically(path("model.txt"), mlp());
+  const Outcome outcome = toroid({"compile", path("model.txt"), "-o", path("m.so"), "--sign", path("trusted.pem")});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_NE(outcome.errors.find("holds no private key of Ed25519"), std::string::npos) << outcome.errors;
 }
 
 TEST_F(Packages, AreTheSameBytesEachTime) {

@@ -42,9 +42,11 @@ ConstantBytes constants_of(const Package& package, const ToroidProgram& program)
   return result;
 }
 
-ConstantBytes constants_of(const std::filesystem::path& weights, const ToroidProgram& program, RuntimePool& pool) {
-  return weights.extension() == kSafetensorsExtension ? read_safetensors_weights(weights, program)
-                                                      : constants_of(open_package(weights, pool), program);
+ConstantBytes constants_of(const std::filesystem::path& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust) {
+  if (weights.extension() != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
+  if (trust == nullptr) return read_safetensors_weights(weights, program);
+  throw Error(ErrorKind::InvalidInput, formatted("{} has no signature, and only signed files are trusted", weights.string()))
+      .help("compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE");
 }
 
 void require_version(int32_t version) {
@@ -97,14 +99,15 @@ LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<con
 }
 
 std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& library, const std::filesystem::path& weights,
-                                                   std::shared_ptr<RuntimePool> pool) {
+                                                   std::shared_ptr<RuntimePool> pool, Trust* trust) {
   ErrorContext context("loading {}", library.string());
   const std::string name = library.filename().string();
-  if (library == weights || weights.extension() == kSafetensorsExtension) {
-    const Package package = open_package(library, *pool);
+  if (library == weights || weights.extension() == kSafetensorsExtension || trust != nullptr) {
+    const Package package = open_package(library, *pool, trust);
     ProgramLibrary opened(package.library, name);
     const std::filesystem::path elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
-    ConstantBytes constants = elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool);
+    ConstantBytes constants =
+        elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, trust);
     return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
   }
   const Package package = open_package(weights, *pool);
@@ -113,23 +116,27 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& 
   return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool) {
+std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool,
+                                                       Trust* trust) {
   if (toroid_embedded_package != nullptr) {
+    if (trust != nullptr) throw Error(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
     const EmbeddedPackage& own = *toroid_embedded_package;
     ErrorContext context("loading the model '{}'", own.name);
     const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool);
     ProgramLibrary library(*toroid_own_levels, own.name);
-    ConstantBytes constants = weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool);
+    ConstantBytes constants =
+        weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool, nullptr);
     return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool));
   }
   const OwnProgram own = own_program();
   ErrorContext context("loading {}", own.path.string());
-  const Package package = open_package(own.path, *pool);
+  const Package package = open_package(own.path, *pool, trust);
   refuse_other_code(own, package.library);
   const std::string name = own.path.filename().string();
   ProgramLibrary library(own.levels, name);
   const std::filesystem::path elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
-  ConstantBytes constants = elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool);
+  ConstantBytes constants =
+      elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, trust);
   return make(std::move(library), name, package.isa, std::move(constants), std::move(pool));
 }
 

@@ -23,6 +23,7 @@ namespace toroid {
 class RuntimePool;
 struct ConstantBytes;
 struct Isa;
+struct Trust;
 
 // The library of a program, opened for what it says about itself; of several levels, the one for this machine. Throws as loading does.
 class ProgramLibrary {
@@ -57,9 +58,10 @@ class LoadedProgram {
   // looked at; then nothing is known of the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
   // loaded.
   static std::shared_ptr<LoadedProgram> load(const std::filesystem::path& library, const std::filesystem::path& weights,
-                                             std::shared_ptr<RuntimePool> pool);
+                                             std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr);
   // The program of the library that this code is linked into, whose file is checked as that one is; weights: empty, or as above.
-  static std::shared_ptr<LoadedProgram> load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool);
+  static std::shared_ptr<LoadedProgram> load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool,
+                                                 Trust* trust = nullptr);
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 

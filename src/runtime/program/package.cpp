@@ -108,8 +108,9 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
 
 // Throws for missing instructions before it reads the whole file.
 Package check_package(const std::filesystem::path& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool,
-                      bool is_to_run) {
+                      bool is_to_run, Trust* trust) {
   Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .owner = std::move(owner)};
+  const std::optional<SignatureBlock> signature = take_signature(file, path);
   std::string_view rest = description_of(path, file);
   const size_t described = static_cast<size_t>(rest.data() - file.data());
   const std::optional<std::string_view> isa = take_sized(rest);
@@ -128,22 +129,23 @@ Package check_package(const std::filesystem::path& path, std::string_view file, 
     throw damaged(path, formatted("its library, the first {} bytes, is not as it was written", *offset));
   }
   check_weights(package, rest, *offset, pool);
+  if (trust != nullptr) require_signature(*trust, signature, file, *offset > 0, path, pool);
   return package;
 }
 
-Package check_file(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run) {
+Package check_file(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run, Trust* trust) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
-  return check_package(path, text, std::move(file), pool, is_to_run);
+  return check_package(path, text, std::move(file), pool, is_to_run, trust);
 }
 
 }  // namespace
 
-Package open_package(const std::filesystem::path& path, RuntimePool& pool) { return check_file(path, pool, true); }
+Package open_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, true, trust); }
 Package open_package(std::string_view bytes, std::string name, RuntimePool& pool) {
-  return check_package(name, bytes, nullptr, pool, true);
+  return check_package(name, bytes, nullptr, pool, true, nullptr);
 }
-Package verify_package(const std::filesystem::path& path, RuntimePool& pool) { return check_file(path, pool, false); }
+Package verify_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, trust); }
 
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);

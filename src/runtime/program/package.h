@@ -9,7 +9,8 @@
 //   footer:      size of the description | checksum of all that is before this one in description and footer | "TOROIDW2"
 //
 // Numbers are those of base/file/framing.h, a checksum is two of them (base/file/checksum.h). Every byte of the file is under one checksum,
-// or is that, or is the magic word. Checksums find damage; they are no signature against somebody who makes a file to deceive.
+// or is that, or is the magic word. Checksums find damage; against somebody who makes a file to deceive there is a signature, behind all this
+// (signature.h).
 //
 // The weights stay where they are, mapped; loading reads them once, all cores at a time.
 #pragma once
@@ -23,6 +24,7 @@
 #include "base/file/mapped_file.h"
 #include "base/machine/isa.h"
 #include "runtime/pool/pool.h"
+#include "runtime/program/signature.h"
 
 namespace toroid {
 
@@ -42,12 +44,12 @@ struct Package {
 };
 
 // Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
-// machine lacks.
-Package open_package(const std::filesystem::path& path, RuntimePool& pool);
+// machine lacks. With `trust`, also for one that is not signed by a key that it has.
+Package open_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust = nullptr);
 // One that a program has in its memory, for as long as it runs; `name` is for errors.
 Package open_package(std::string_view bytes, std::string name, RuntimePool& pool);
 // The same for any machine.
-Package verify_package(const std::filesystem::path& path, RuntimePool& pool);
+Package verify_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust = nullptr);
 
 // Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
