@@ -53,22 +53,29 @@ TOROID_INLINE void widen(const uint16_t* row, Vector16& even, Vector16& odd) {
 TOROID_INLINE void multiply_bfloat16(Tile<float>& c, const Tile<uint16_t>& a, const Tile<uint16_t>& b) {
   Vector16 even[kTileSide], odd[kTileSide];  // of the right side
   for (int64_t k = 0; k < kTileSide; ++k) widen(b[k], even[k], odd[k]);
-  for (int64_t i = 0; i < kTileSide; ++i) {
-    Vector16 of_even = {}, of_odd = {}, x, y, sum;
-    widen(a[i], x, y);
+  // Several rows at a time: a row's sums wait for one another.
+  constexpr int64_t kRows = 4;
+  for (int64_t i = 0; i < kTileSide; i += kRows) {
+    Vector16 of_even[kRows] = {}, of_odd[kRows] = {}, x[kRows], y[kRows];
+    for (int64_t r = 0; r < kRows; ++r) widen(a[i + r], x[r], y[r]);
     for (int64_t k = 0; k < kTileSide; ++k) {
-      of_even += x[k] * even[k];
-      flush(of_even);
-      of_odd += y[k] * odd[k];
-      flush(of_odd);
+      for (int64_t r = 0; r < kRows; ++r) {
+        of_even[r] += x[r][k] * even[k];
+        flush(of_even[r]);
+        of_odd[r] += y[r][k] * odd[k];
+        flush(of_odd[r]);
+      }
     }
-    of_even += of_odd;
-    flush(of_even);
-    std::memcpy(&sum, c[i], sizeof sum);
-    flush(sum);
-    sum += of_even;
-    flush(sum);
-    std::memcpy(c[i], &sum, sizeof sum);
+    for (int64_t r = 0; r < kRows; ++r) {
+      of_even[r] += of_odd[r];
+      flush(of_even[r]);
+      Vector16 sum;
+      std::memcpy(&sum, c[i + r], sizeof sum);
+      flush(sum);
+      sum += of_even[r];
+      flush(sum);
+      std::memcpy(c[i + r], &sum, sizeof sum);
+    }
   }
 }
 
