@@ -21,7 +21,9 @@ uint64_t available_gib() { return available_memory_bytes() >> 30; }
 class SparseBytes {
  public:
   explicit SparseBytes(size_t size)
-      : size_(size), data_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+      : size_(size), data_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    (void)::madvise(data_, size, MADV_HUGEPAGE);  // half a million faults less
+  }
   ~SparseBytes() { ::munmap(data_, size_); }
   SparseBytes(const SparseBytes&) = delete;
   int8_t& operator[](size_t i) { return static_cast<int8_t*>(data_)[i]; }
