@@ -180,6 +180,12 @@ struct SymbolBinding {
 class Graph {
  public:
   Graph();
+  // Compiled once: those of all kinds of nodes take a second of each file that has its own.
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
 
   NodeId add_node(Op op, std::vector<ValueId> inputs, std::vector<TensorType> output_types, ProvenanceId provenance = {},
                   std::vector<std::string> output_names = {});
@@ -236,6 +242,11 @@ class CustomOperators;
 
 // A whole model: the main graph, what it refers to, and its contract with the caller.
 struct Program {
+  Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+  ~Program();
+
   std::unique_ptr<sym::Context> symbols = std::make_unique<sym::Context>();
   Graph graph;
   std::vector<Graph> subgraphs;
