@@ -1,15 +1,16 @@
-# toroid_folder(NAME [RUN_SIDE] [ONCE] [BY_DIRECTORY] [LIBS ...] [HEADER FILE] [APART FILES ... OPTIONS OPTION ...]
+# toroid_folder(NAME [RUN_SIDE] [ONCE] [BY_DIRECTORY] [LIBS ...] [HEADER FILE] [APART FILES ...] [APART_TOO FILES ...] [OPTIONS OPTION ...]
 #               [TEST_LIBS ...] [TEST_OPTIMISED])
 # src/NAME becomes the library toroid_NAME, and its *_test.cpp files the test binary NAME_test, with TEST_LIBS. RUN_SIDE: a part of
 # libtoroid.so, which leaves out the functions that it does not use. ONCE: runs once a compilation, and is optimised less.
-# BY_DIRECTORY: toroid_unity's scope. HEADER: most of its files include it; they get a precompiled header with it. APART: files of a folder
-# of the run side that are compiled together, and with OPTIONS. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder
+# BY_DIRECTORY: toroid_unity's scope. HEADER: most of its files and of the later folders' include it, so it is in the precompiled header that
+# they share. APART, APART_TOO: files of a folder of the run side that are compiled together, and
+# with OPTIONS. TEST_OPTIMISED: see toroid_test_settings. A folder links every folder
 # declared before it, so an include against the direction fails to link too. The folders share the precompiled header src/FOLDER/pch.h of
 # the last one that has such a file.
 set_property(GLOBAL PROPERTY TOROID_FOLDERS "")
 
 # Where CMAKE_UNITY_BUILD is on, as in the release preset, the files of a directory (scope DIRECTORY) or of the whole target (scope TARGET)
-# are compiled together, at most 24 at a time: headers, and the templates that many files need, take more than half of the time of a file by
+# are compiled together, at most 64 at a time: headers, and the templates that many files need, take more than half of the time of a file by
 # itself. Such files see each other's helpers, whose names therefore differ (tests/unity_names_test.sh). Files with options of their own
 # stay alone.
 function(toroid_unity target scope)
@@ -27,7 +28,7 @@ function(toroid_unity target scope)
   list(REMOVE_DUPLICATES directories)
   foreach(directory IN LISTS directories)
     list(LENGTH in_${directory} count)
-    math(EXPR groups "(${count} + 23) / 24")
+    math(EXPR groups "(${count} + 63) / 64")
     set(i 0)
     foreach(source IN LISTS in_${directory})
       math(EXPR group "${i} * ${groups} / ${count}")
@@ -38,8 +39,10 @@ function(toroid_unity target scope)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# In test binaries each pass over a graph is checked.
-add_library(check_passes OBJECT ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp)
+# In test binaries each pass over a graph is checked. They share what takes long to compile.
+add_library(check_passes OBJECT ${CMAKE_SOURCE_DIR}/tests/check_passes.cpp ${CMAKE_SOURCE_DIR}/tests/pattern.cpp)
+target_include_directories(check_passes PRIVATE ${CMAKE_SOURCE_DIR}/src)
+set_target_properties(check_passes PROPERTIES UNITY_BUILD OFF)
 
 # toroid_test_settings(TARGET [OPTIMISED]): tests run once for each time they are built, so they are compiled without optimisation, and share a
 # header compiled that way. What they compare with is optimised where it would take long: src/NAME/*_for_test.cpp, and all of a binary that is
@@ -70,7 +73,7 @@ function(toroid_test_settings target)
 endfunction()
 
 function(toroid_folder name)
-  cmake_parse_arguments(ARG "RUN_SIDE;ONCE;BY_DIRECTORY;TEST_OPTIMISED" "HEADER" "LIBS;APART;OPTIONS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SIDE;ONCE;BY_DIRECTORY;TEST_OPTIMISED" "HEADER" "LIBS;APART;APART_TOO;OPTIONS;TEST_LIBS" ${ARGN})
   get_property(earlier GLOBAL PROPERTY TOROID_FOLDERS)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   set(tests ${sources})
@@ -81,7 +84,7 @@ function(toroid_folder name)
   endif()
   list(FILTER ARG_APART EXCLUDE REGEX "_test\\.cpp$")
   if(ARG_APART)
-    list(REMOVE_ITEM sources ${ARG_APART})
+    list(REMOVE_ITEM sources ${ARG_APART} ${ARG_APART_TOO})
   endif()
   add_library(toroid_${name} STATIC ${sources})
   target_include_directories(toroid_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
@@ -91,14 +94,17 @@ function(toroid_folder name)
     # Each file by itself: what else is in a file decides what is inlined into a hot loop.
     set_target_properties(toroid_${name} PROPERTIES UNITY_BUILD OFF)
     target_compile_options(toroid_${name} PRIVATE -ffunction-sections -fdata-sections)
-    if(ARG_APART)
-      add_library(toroid_${name}_apart OBJECT ${ARG_APART})
-      target_include_directories(toroid_${name}_apart PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-      target_compile_options(toroid_${name}_apart PRIVATE -ffunction-sections -fdata-sections ${ARG_OPTIONS})
-      target_link_libraries(toroid_${name}_apart PRIVATE ${earlier_targets} ${ARG_LIBS})
-      toroid_unity(toroid_${name}_apart TARGET)
-      target_sources(toroid_${name} PRIVATE $<TARGET_OBJECTS:toroid_${name}_apart>)
-    endif()
+    foreach(part apart apart_too)
+      string(TOUPPER ARG_${part} files)
+      if(${files})
+        add_library(toroid_${name}_${part} OBJECT ${${files}})
+        target_include_directories(toroid_${name}_${part} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+        target_compile_options(toroid_${name}_${part} PRIVATE -ffunction-sections -fdata-sections ${ARG_OPTIONS})
+        target_link_libraries(toroid_${name}_${part} PRIVATE ${earlier_targets} ${ARG_LIBS})
+        toroid_unity(toroid_${name}_${part} TARGET)
+        target_sources(toroid_${name} PRIVATE $<TARGET_OBJECTS:toroid_${name}_${part}>)
+      endif()
+    endforeach()
   elseif(ARG_BY_DIRECTORY)
     toroid_unity(toroid_${name} DIRECTORY)
   else()
@@ -109,6 +115,7 @@ function(toroid_folder name)
   endif()
   if(ARG_HEADER)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/support/pch.h ${CMAKE_SOURCE_DIR}/src/${ARG_HEADER})
+    set_property(GLOBAL PROPERTY TOROID_HEADER_OWNER toroid_${name})
   elseif(EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
     target_precompile_headers(toroid_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/${name}/pch.h)
     set_property(GLOBAL PROPERTY TOROID_HEADER_OWNER toroid_${name})

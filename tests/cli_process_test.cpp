@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <regex>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
+#include "support/pattern_for_test.h"
 #include "support/process/subprocess.h"
 
 namespace toroid {
@@ -129,7 +129,7 @@ TEST_F(CliProcess, ALimitOnTheSizeOfFilesIsAnErrorOrAWarning) {
       const ProcessResult result =
           shell(fmt::format("ulimit -f {}; $TOROID {}", limit, command), {{"TOROID_CACHE_DIR", path("new cache").string()}});
       EXPECT_EQ(result.exit_code, 1) << limit << command << result.errors;
-      EXPECT_TRUE(std::regex_search(result.errors, std::regex("help: .*ulimit -f"))) << limit << command << "\n" << result.errors;
+      EXPECT_TRUE(has_match(result.errors, "help: .*ulimit -f")) << limit << command << "\n" << result.errors;
       fs::remove_all(path("new cache"));
     }
   }
@@ -259,19 +259,19 @@ TEST_F(CliProcess, AProgramForOtherInstructionsIsRefused) {
   const std::vector<std::pair<std::string, std::string>> other = {{"TOROID_MACHINE", "baseline"}, {"TOROID_ISA", "avx512+amx"}};
   const ProcessResult compiled = shell("$TOROID compile $DIGITS -o p.so", other);
   ASSERT_EQ(compiled.exit_code, 0) << compiled.errors;
-  const std::regex words(
+  const std::string words(
       " needs the instruction set avx512\\+amx; this machine has baseline, and lacks avx512, amx\n(  while [^\n]*\n)?"
       "  help: for this machine compile with TOROID_ISA=baseline, or without TOROID_ISA on it\n");
   for (const char* command : {"run p.so --inputs $ONE --outputs out.safetensors", "bench p.so"}) {
     const ProcessResult result = shell(fmt::format("$TOROID {}", command), here);
     EXPECT_EQ(result.exit_code, 1) << command;
-    EXPECT_TRUE(std::regex_search(result.errors, words)) << command << result.errors;
+    EXPECT_TRUE(has_match(result.errors, words)) << command << result.errors;
   }
   for (const char* backend : {"cpu", "eager"}) {  // what was compiled here for there is in the cache
     const ProcessResult result =
         shell(fmt::format("$TOROID run $DIGITS --backend {} --inputs $ONE --outputs out.safetensors", backend), other);
     EXPECT_EQ(result.exit_code, 1) << backend;
-    EXPECT_TRUE(std::regex_search(result.errors, words)) << backend << result.errors;
+    EXPECT_TRUE(has_match(result.errors, words)) << backend << result.errors;
   }
   EXPECT_EQ(shell("$TOROID run $DIGITS --inputs $ONE --outputs out.safetensors", here).exit_code, 0) << "its entries are others";
 }

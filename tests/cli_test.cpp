@@ -50,7 +50,7 @@ TEST_F(Cli, RefusesAnUnknownDtype) {
   });
   const Outcome outcome = toroid(kCompileBad);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(std::regex_replace(outcome.errors, std::regex("byte [0-9]+"), "byte N"),
+  EXPECT_EQ(replaced_matches(outcome.errors, "byte [0-9]+", "byte N"),
             "error: unknown dtype number 99\n"
             "  at byte N of the JSON text\n"
             "  while reading models/model.json\n"
@@ -203,8 +203,9 @@ TEST_F(Cli, EndsACompilerThatHangs) {
       toroid(kCompileDigits,
              {{"TOROID_CXX", path("hanging")}, {"TOROID_ISA", "baseline"}, {"TOROID_COMPILE_TIMEOUT_S", "0.3"}, {"TMPDIR", path("")}});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("^error: hanging did not end within .* while it made the "
-                                                           "(object|library) '[a-z0-9]+'")))
+  EXPECT_TRUE(has_match(outcome.errors,
+                        "^error: hanging did not end within .* while it made the "
+                        "(object|library) '[a-z0-9]+'"))
       << outcome.errors;
   EXPECT_NE(outcome.errors.find("allow more with TOROID_COMPILE_TIMEOUT_S"), std::string::npos) << outcome.errors;
   EXPECT_LT(outcome.seconds, 600);
@@ -289,13 +290,14 @@ TEST_F(Cli, SaysWhatTheCacheWasAskedOnRequest) {
   std::vector<std::string> command = kCompileDigits;
   command.push_back("--explain-cache");
   const std::string cold = toroid(command).errors;
-  EXPECT_TRUE(std::regex_search(cold, std::regex("model file +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
-                                                 "graph +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
-                                                 "library +miss  [0-9a-f]{64}\n  there is no entry of this kind\n")))
+  EXPECT_TRUE(has_match(cold,
+                        "model file +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
+                        "graph +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"
+                        "library +miss  [0-9a-f]{64}\n  there is no entry of this kind\n"))
       << cold;
-  EXPECT_TRUE(std::regex_search(toroid(command).errors, std::regex("model file +hit  [0-9a-f]{64}\n")));
+  EXPECT_TRUE(has_match(toroid(command).errors, "model file +hit  [0-9a-f]{64}\n"));
   const std::string other = toroid(command, {{"TOROID_ISA", "baseline"}}).errors;
-  EXPECT_TRUE(std::regex_search(other, std::regex("  the nearest entry differs in\n    flags\n      here     .*-march=x86-64 "))) << other;
+  EXPECT_TRUE(has_match(other, "  the nearest entry differs in\n    flags\n      here     .*-march=x86-64 ")) << other;
 }
 
 TEST_F(Cli, TimesEachStepOnRequest) {
@@ -404,11 +406,10 @@ TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   EXPECT_NE(outcome.output.find("library call with an epilogue"), std::string::npos) << outcome.output;
   EXPECT_EQ(outcome.output.find("computed by"), std::string::npos) << outcome.output;
   const std::string chosen = toroid({"explain", "program.txt", "--mode", "max"}).output;
-  EXPECT_TRUE(std::regex_search(chosen, std::regex("library call with an epilogue\n    computed by [a-z-]+\n"))) << chosen;
-  EXPECT_TRUE(std::regex_search(
-      chosen, std::regex("\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n")))
+  EXPECT_TRUE(has_match(chosen, "library call with an epilogue\n    computed by [a-z-]+\n")) << chosen;
+  EXPECT_TRUE(has_match(chosen, "\n1 problems of library kernels\nmatmul\\.f32\\(.*\\) -> .*; epilogue: [a-z-]+ \\(measured\\)\n"))
       << chosen;
-  EXPECT_TRUE(std::regex_search(chosen, std::regex("\n[01] of 1 problems changed"))) << chosen;
+  EXPECT_TRUE(has_match(chosen, "\n[01] of 1 problems changed")) << chosen;
   const nlohmann::json pairs = nlohmann::json::parse(read_file(path("pairs.json")));
   ASSERT_EQ(pairs.size(), 2u) << pairs;
   EXPECT_EQ(pairs[0].at("reason"), "the consumer is fused into the product, block by block");
@@ -428,9 +429,8 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
   command.insert(command.end(), {"--threads", "1"});  // all kernels in one unit
   const Outcome failed = toroid(command, {{"TOROID_CXX", path("g++").string()}, {"TOROID_MACHINE", "baseline"}});
   EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_TRUE(std::regex_search(
-      failed.errors,
-      std::regex("\n  generated for relu\\S* \\(aten::relu\\) in 3 \\(Residual\\), from train.py:38, in forward: return F.relu")))
+  EXPECT_TRUE(has_match(failed.errors,
+                        "\n  generated for relu\\S* \\(aten::relu\\) in 3 \\(Residual\\), from train.py:38, in forward: return F.relu"))
       << failed.errors;
 }
 
@@ -501,7 +501,7 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   const Outcome first = toroid({"tune", problem, "--threads", "1", "--write-lock", "lock", "--choices-log", "log"},
                                {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}});
   EXPECT_EQ(first.exit_code, 0);
-  EXPECT_TRUE(std::regex_match(first.errors, std::regex("1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n"))) << first.errors;
+  EXPECT_TRUE(matches(first.errors, "1 problems: 1 measured in [0-9.]+ s \\(2 candidates\\)\n")) << first.errors;
   EXPECT_NE(first.output.find("few-rows-by-columns      gate closed: the right side's columns are not contiguous\n"), std::string::npos);
   EXPECT_TRUE(first.output.find("onednn                   gate closed: TOROID_ONEDNN=0 leaves it closed\n") != std::string::npos ||
               first.output.find(kWithoutOneDnn) != std::string::npos)
@@ -581,10 +581,9 @@ TEST_F(Cli, EmitsAProgramThatTimesItself) {
   const ProcessResult timed = in_folder("./benchmark 0.01 1");
   ASSERT_EQ(timed.exit_code, 0) << timed.errors;
   EXPECT_NE(timed.output.find(" ms a call (median of "), std::string::npos) << timed.output;
-  EXPECT_TRUE(std::regex_search(timed.output, std::regex("limits measured here: [0-9.]+ GB/s copied, [0-9.]+ GFLOP/s of products\n")))
-      << timed.output;
+  EXPECT_TRUE(has_match(timed.output, "limits measured here: [0-9.]+ GB/s copied, [0-9.]+ GFLOP/s of products\n")) << timed.output;
   // A library call and a kernel, each with its rates.
-  EXPECT_TRUE(std::regex_search(timed.output, std::regex(" us +[0-9.]+ % +[0-9.]+ +[0-9.]+ +[0-9]+ %  [a-z0-9_]*linear"))) << timed.output;
+  EXPECT_TRUE(has_match(timed.output, " us +[0-9.]+ % +[0-9.]+ +[0-9.]+ +[0-9]+ %  [a-z0-9_]*linear")) << timed.output;
   // Weights of another program are refused.
   write_file_atomically(path("timed/weights.bin"), std::string_view("no weights"));
   const ProcessResult refused = in_folder("./benchmark 0.01 1");

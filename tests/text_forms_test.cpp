@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <random>
-#include <regex>
 
 #include "base/file/file.h"
 #include "codegen/wrapper/generate.h"
@@ -15,6 +14,7 @@
 #include "program/text.h"
 #include "schedule/planner.h"
 #include "schedule/text/text.h"
+#include "support/pattern_for_test.h"
 
 namespace toroid {
 namespace {
@@ -211,9 +211,8 @@ graph(p: bool[], x: f32[100], y: f32[200]) {
 
 // What follows the graph, cut into words, numbers, signs and spaces.
 std::vector<std::string> tokens_of(const std::string& text) {
-  static const std::regex kToken("[A-Za-z_][A-Za-z_0-9]*|[0-9]+|\\s+|.");
   std::vector<std::string> result;
-  for (std::sregex_iterator i(text.begin(), text.end(), kToken), end; i != end; ++i) result.push_back(i->str());
+  for (std::vector<std::string>& token : matches_in(text, "[A-Za-z_][A-Za-z_0-9]*|[0-9]+|\\s+|.")) result.push_back(std::move(token[0]));
   return result;
 }
 
@@ -391,7 +390,6 @@ struct Counts {
 // Reads `text`, which may be refused; what is accepted reads back as it was, and goes on as far as code.
 template <class Read, class Again, class GoOn>
 void feed(const std::string& text, Counts& counts, Read read, Again again, GoOn go_on) {
-  static const std::regex kPlace("[0-9]+:[0-9]+: [^\\n]*");
   SCOPED_TRACE(text);
   std::string printed;
   try {
@@ -400,7 +398,7 @@ void feed(const std::string& text, Counts& counts, Read read, Again again, GoOn 
   } catch (const Error& error) {
     ++counts.refused;
     EXPECT_EQ(error.kind(), ErrorKind::InvalidModel) << error.report();
-    EXPECT_TRUE(std::regex_match(error.message(), kPlace)) << error.report();
+    EXPECT_TRUE(matches(error.message(), "[0-9]+:[0-9]+: [^\\n]*")) << error.report();
     return;
   }
   EXPECT_NO_THROW(EXPECT_EQ(again(printed), printed));
@@ -470,7 +468,7 @@ TEST(TextForms, SayWhatIsWrongAndWhere) {
       ADD_FAILURE() << each.to << " was taken";
     } catch (const Error& error) {
       EXPECT_NE(error.message().find(each.message), std::string::npos) << error.report();
-      EXPECT_TRUE(std::regex_search(error.message(), std::regex("^[0-9]+:[0-9]+: ")));
+      EXPECT_TRUE(has_match(error.message(), "^[0-9]+:[0-9]+: "));
     }
   }
 }
@@ -547,7 +545,7 @@ TEST(TextForms, SayWhatIsWrongWithAProgramAndWhere) {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::InvalidModel);
       EXPECT_NE(error.message().find(each.message), std::string::npos) << error.report() << "\n" << changed;
-      EXPECT_TRUE(std::regex_search(error.message(), std::regex("^[0-9]+:[0-9]+: ")));
+      EXPECT_TRUE(has_match(error.message(), "^[0-9]+:[0-9]+: "));
     }
   }
 }
@@ -631,9 +629,7 @@ loops of subgraph 0 {
   sin: map y[AXIS] = sin(x[AXIS])
 }
 )";
-  const auto with = [&](std::string_view axis) {
-    return std::regex_replace(std::string(kTwoGraphs), std::regex("AXIS"), std::string(axis));
-  };
+  const auto with = [&](std::string_view axis) { return replaced_matches(std::string(kTwoGraphs), "AXIS", std::string(axis)); };
   EXPECT_EQ(loops_again(with("i1")), with("i1"));
   try {
     parse_loops(with("i0"));

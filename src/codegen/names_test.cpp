@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/prelude/prelude.h"
 #include "codegen/cpp/scalar_text.h"
+#include "support/pattern_for_test.h"
 
 namespace toroid::codegen {
 namespace {
@@ -37,10 +37,7 @@ TEST(Identifier, IsNeverANameOfThePrelude) {
   for (const char* declaration :
        {R"(\n(template <[^\n]*> )?INLINE [^(=;\n]*\b(\w+)\()", R"(\n(typedef) [^;{\n]*\b(\w+);)", R"(\n(template <[^\n]*> )?struct (\w+))",
         R"(\n(template <[^\n]*> )?constexpr [^=;(\n<]*\b(\w+)[ <])", R"(\n(template <[^\n]*> )?using (\w+) =)", R"(\n(enum) (\w+))"}) {
-    const std::regex pattern(declaration);
-    for (std::sregex_iterator found(prelude.begin(), prelude.end(), pattern), end; found != end; ++found) {
-      names.insert((*found)[2]);
-    }
+    for (const std::vector<std::string>& found : matches_in(prelude, declaration)) names.insert(found[2]);
   }
   EXPECT_GT(names.size(), 80u);
   for (const std::string& name : names) EXPECT_NE(identifier(name), name);

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -16,6 +15,7 @@
 #include "base/error_for_test.h"
 #include "base/file/file.h"
 #include "base/file/loaded_library.h"
+#include "support/pattern_for_test.h"
 #include "support/process/subprocess.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/fake_compiler_for_test.h"
@@ -42,16 +42,14 @@ std::string failure_of(const FakeCompiler& fake, std::chrono::milliseconds timeo
   const Error error = error_of([&] { fake.toolchain(timeout).compile_shared("int source;", {.name = "relu add"}); });
   EXPECT_EQ(error.kind(), ErrorKind::ToolFailed);
   std::string report = error.report();
-  std::smatch kept;
-  const std::regex kept_pattern("kept in (\\S+)");
-  if (std::regex_search(report, kept, kept_pattern)) {
-    EXPECT_EQ(read_file(kept[1].str()), "int source;");
-    fs::remove_all(fs::path(kept[1].str()).parent_path());
+  if (const auto kept = matches_in(report, "kept in (\\S+)"); !kept.empty()) {
+    EXPECT_EQ(read_file(kept[0][1]), "int source;");
+    fs::remove_all(fs::path(kept[0][1]).parent_path());
   }
-  report = std::regex_replace(report, std::regex(fake.path().string().replace(fake.path().string().size() - 3, 3, "g\\+\\+")), "FAKE");
-  report = std::regex_replace(report, std::regex("FAKE .* -o \\S+"), "FAKE …");
-  report = std::regex_replace(report, std::regex("/\\S*/toroid-failed-[^/]*/"), "KEPT/");
-  return std::regex_replace(report, std::regex("after [0-9.]+ s"), "after T s");
+  report = replaced_matches(report, fake.path().string().replace(fake.path().string().size() - 3, 3, "g\\+\\+"), "FAKE");
+  report = replaced_matches(report, "FAKE .* -o \\S+", "FAKE …");
+  report = replaced_matches(report, "/\\S*/toroid-failed-[^/]*/", "KEPT/");
+  return replaced_matches(report, "after [0-9.]+ s", "after T s");
 }
 
 TEST(Toolchain, CompilesLinksLoadsAndRuns) {
@@ -147,11 +145,11 @@ TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
   for (const char* withheld : {"TOROID_", "SOME_TOKEN", "AWS_", "CPATH=", "secret", "password"})
     EXPECT_EQ(seen.find(withheld), std::string::npos) << withheld << seen;
   // Nothing that is not listed here; the last four are the shell's own.
-  const std::regex known(
+  const std::string known(
       "PATH|HOME|TMPDIR|LC_ALL|COMPILER_PATH|GCC_EXEC_PREFIX|LD_LIBRARY_PATH|LD_PRELOAD|NIX_.*|XDG_(CACHE|CONFIG)_HOME|"
       "XDG_RUNTIME_DIR|(CCACHE|SCCACHE|DISTCC)_.*|ICECC.*|PWD|OLDPWD|SHLVL|_");
   std::istringstream lines(seen.substr(std::string_view("\177ELF").size()));
-  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(std::regex_match(line.substr(0, line.find('=')), known)) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(matches(line.substr(0, line.find('=')), known)) << line;
   for (const char* passed : {"\nPATH=", "CCACHE_DIR=/tmp/ccache", "COMPILER_PATH=/opt/parts", "LC_ALL=C.UTF-8", "TMPDIR="}) {
     EXPECT_NE(seen.find(passed), std::string::npos) << passed << seen;
   }
@@ -198,14 +196,15 @@ TEST(Toolchain, ADebugBuildIsOfASourceThatStays) {
   const ScopedVariable variable("TOROID_KEEP_FILES", folder.path().string());
   const CompileOptions options{.name = "unit 0", .debug = true};
   const std::string command = echo().toolchain().compile_object("int x;", options);
-  std::smatch source;
-  ASSERT_TRUE(std::regex_search(command, source, std::regex(folder.path().string() + "/unit_0-\\w+\\.cpp"))) << command;
-  EXPECT_EQ(read_file(source.str()), "int x;");
+  const auto found = matches_in(command, folder.path().string() + "/unit_0-\\w+\\.cpp");
+  ASSERT_EQ(found.size(), 1u) << command;
+  const std::string source = found[0][0];
+  EXPECT_EQ(read_file(source), "int x;");
   EXPECT_NE(command.find(" -O1 "), std::string::npos) << command;
   EXPECT_NE(command.find(" -g "), std::string::npos) << command;
   EXPECT_EQ(command.find(" - "), std::string::npos) << command;
   // And the command beside it makes the same again.
-  EXPECT_TRUE(run_process({.argv = {"sh", std::regex_replace(source.str(), std::regex("cpp$"), "sh")}}).ok());
+  EXPECT_TRUE(run_process({.argv = {"sh", replaced_matches(source, "cpp$", "sh")}}).ok());
   // A complaint is traced to the operator also when it names the file.
   const FakeCompiler broken("for name; do :; done; echo \"$(ls " + folder.path().string() + "/unit_0-*.cpp):7:1: error: bad\" >&2; exit 1");
   CompileOptions traced = options;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include "frontend/archive/zip_for_test.h"
 #include "frontend/archive/zip_reader.h"
 #include "frontend/safetensors.h"
+#include "support/pattern_for_test.h"
 #include "support/process/subprocess.h"
 
 namespace toroid {
@@ -46,7 +46,7 @@ class Cli : public testing::Test {
     environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});  // unless given: the first counts
     const ProcessResult result =
         run_process({.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
-    std::string errors = std::regex_replace(result.errors, std::regex("compiling kernels[^\n]*\n"), "");
+    std::string errors = replaced_matches(result.errors, "compiling kernels[^\n]*\n", "");
     replace_all(errors, kDigits.string(), "DIGITS");
     replace_all(errors, folder_.path().string(), "FOLDER");
     return {result.exit_code, errors, result.seconds, result.output};

@@ -73,7 +73,7 @@ TEST_F(Compare, ARunIsComparedWithWhatIsExpected) {
   again.insert(again.end(), {"--expect", "out.safetensors"});
   const Outcome same = toroid(again);
   EXPECT_EQ(same.exit_code, 0) << same.errors;
-  EXPECT_TRUE(std::regex_search(same.output, std::regex("^same   out0 f32\\[1, 10\\]: .*\n1 tensors, 0 differ\n$"))) << same.output;
+  EXPECT_TRUE(has_match(same.output, "^same   out0 f32\\[1, 10\\]: .*\n1 tensors, 0 differ\n$")) << same.output;
   write("wrong", {{"out0", {1, 2}}});
   const Outcome wrong =
       toroid({"run", (kDigits / "digits.pt2").string(), "--inputs", (kDigits / "one.safetensors").string(), "--expect", "wrong"});

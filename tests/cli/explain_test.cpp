@@ -20,8 +20,7 @@ TEST_F(Cli, ExplainPlacesProducersAndConsumersInSteps) {
   write_file_atomically(path("program.txt"), kSquareReadTwice);
   const Outcome outcome = toroid({"explain", "program.txt", "--json", "pairs.json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(
-      outcome.output, std::regex("\nproducer  step [0-9]+: .*\nconsumer  step [0-9]+: .*\n  two steps, [0-9.]+ ?[kMG]?i?B?.*: .*\n")))
+  EXPECT_TRUE(has_match(outcome.output, "\nproducer  step [0-9]+: .*\nconsumer  step [0-9]+: .*\n  two steps, [0-9.]+ ?[kMG]?i?B?.*: .*\n"))
       << outcome.output;
   for (const char* pronoun : {"the one ", "the other "}) EXPECT_EQ(outcome.output.find(pronoun), std::string::npos) << outcome.output;
   for (const nlohmann::json& pair : nlohmann::json::parse(read_file(path("pairs.json")))) {
@@ -34,8 +33,7 @@ TEST_F(Cli, ExplainPlacesProducersAndConsumersInSteps) {
 TEST_F(Cli, ExplainPlacesOperatorsOfAModelInItsSource) {
   const Outcome outcome = toroid({"explain", (kDigits / "digits.pt2").string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.output,
-                                std::regex("\nproducer  step [0-9]+: \\S+ \\(aten::\\S+\\) in .* \\(\\w+\\), from \\S+\\.py:[0-9]+")))
+  EXPECT_TRUE(has_match(outcome.output, "\nproducer  step [0-9]+: \\S+ \\(aten::\\S+\\) in .* \\(\\w+\\), from \\S+\\.py:[0-9]+"))
       << outcome.output;
 }
 
@@ -83,10 +81,8 @@ TEST_F(Cli, ExplainNamesWhatIsComputedTwice) {
 TEST_F(Cli, ExplainAnswersForTwoOperators) {
   const std::string model = (kDigits / "digits.pt2").string();
   const std::string output = toroid({"explain", model, "--between", "conv2d_2", "adaptive_avg_pool2d"}).output;
-  EXPECT_TRUE(std::regex_search(output, std::regex("\n0 of [0-9]+ pairs of producer and consumer are one step, [0-9]+ (is|are) not:\n")))
-      << output;
-  EXPECT_TRUE(std::regex_search(
-      output, std::regex("\nproducer  step [0-9]+: conv2d_2 \\(aten::conv2d\\).*\nconsumer  step [0-9]+: adaptive_avg_pool2d ")))
+  EXPECT_TRUE(has_match(output, "\n0 of [0-9]+ pairs of producer and consumer are one step, [0-9]+ (is|are) not:\n")) << output;
+  EXPECT_TRUE(has_match(output, "\nproducer  step [0-9]+: conv2d_2 \\(aten::conv2d\\).*\nconsumer  step [0-9]+: adaptive_avg_pool2d "))
       << output;
   EXPECT_EQ(output.find("softmax"), std::string::npos) << output;
   const std::string none = toroid({"explain", model, "--between", "relu", "aten::softmax"}).output;

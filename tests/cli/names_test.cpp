@@ -30,8 +30,7 @@ TEST_F(Names, CompilingSaysInputsOutputsAndSizes) {
                 "  input    input: f32[s31, 1, 8, 8]\n  output   out0 logits: f32[s31, 10]\n  size     s31 = input.0, from 1 to 4096\n"),
             std::string::npos)
       << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("out\\.so: [0-9]+ steps: [0-9]+ library calls, [0-9]+ of generated kernels")))
-      << outcome.errors;
+  EXPECT_TRUE(has_match(outcome.errors, "out\\.so: [0-9]+ steps: [0-9]+ library calls, [0-9]+ of generated kernels")) << outcome.errors;
   // For scripts.
   ASSERT_EQ(toroid({"bench", "out.so", "--seconds", "0.01", "--json", "bench.json"}).exit_code, 0);
   const nlohmann::json json = nlohmann::json::parse(read_file(path("bench.json")));
@@ -85,8 +84,7 @@ TEST_F(Names, SizesOfVariantsAreCalledByInputAndDimension) {
   command.insert(command.end(), {"--variant", "input.0=1", "--variant", "s31=16"});
   const Outcome outcome = toroid(command);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_TRUE(std::regex_search(outcome.errors,
-                                std::regex("  variant  s31=1: [0-9]+ steps.*\n  variant  s31=16: .*\n  variant  all other sizes: .*\n")))
+  EXPECT_TRUE(has_match(outcome.errors, "  variant  s31=1: [0-9]+ steps.*\n  variant  s31=16: .*\n  variant  all other sizes: .*\n"))
       << outcome.errors;
   const Outcome one = toroid({"run", "out.so", "--inputs", kOne, "--outputs", "answers"});
   EXPECT_NE(one.errors.find("; variant for s31=1\n"), std::string::npos) << one.errors;
@@ -185,7 +183,7 @@ TEST_F(Names, CacheStatisticsDoNotContradictThemselves) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   const std::string text = toroid({"cache", "stats"}).output;
   EXPECT_NE(text.find("  programs: 1 taken from the cache, 1 compiled\n"), std::string::npos) << text;
-  EXPECT_TRUE(std::regex_search(text, std::regex("  this store: [0-9]+ of [0-9]+ questions answered, several for each program;"))) << text;
+  EXPECT_TRUE(has_match(text, "  this store: [0-9]+ of [0-9]+ questions answered, several for each program;")) << text;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST_F(Cli, EachSavedKernelCompilesAloneAndNamesItsSteps) {
     EXPECT_NE(steps.find(" " + name), std::string::npos) << name << "\n" << steps;
     const std::string text = read_file(entry.path());
     EXPECT_TRUE(text.starts_with("// toroid: ")) << text.substr(0, 200);
-    EXPECT_TRUE(std::regex_search(text, std::regex("\n// of steps? [0-9]+ \\("))) << text.substr(0, 400);
+    EXPECT_TRUE(has_match(text, "\n// of steps? [0-9]+ \\(")) << text.substr(0, 400);
     EXPECT_NE(text.find(".py:"), std::string::npos) << name << " says no line of the model";
     const ProcessResult result =
         run_process({.argv = {"g++", "-std=c++20", "-O0", "-fsyntax-only", "-march=x86-64-v3", entry.path().string()}, .folder = path("")});

@@ -82,10 +82,10 @@ TEST_F(TextModel, AfterDecomposeHasNeitherVariantsNorOperatorsToCall) {
         {"run", "core.txt", "--inputs", "in.safetensors", "--outputs", "out", "--backend", "eager"}}) {
     const Outcome outcome = toroid(command);
     EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_TRUE(std::regex_search(outcome.errors,
-                                  std::regex("^error: '[a-z.]+' is a core operation: the program was decomposed before\n(  while .*\n)*"
-                                             "  help: variants, and operators called one by one, need the model itself or its text from "
-                                             "before decompose\n$")))
+    EXPECT_TRUE(has_match(outcome.errors,
+                          "^error: '[a-z.]+' is a core operation: the program was decomposed before\n(  while .*\n)*"
+                          "  help: variants, and operators called one by one, need the model itself or its text from "
+                          "before decompose\n$"))
         << outcome.errors;
   }
   EXPECT_EQ(toroid({"compile", "import.txt", "-o", "out.so", "--variant", "x.0=8"}).exit_code, 0);

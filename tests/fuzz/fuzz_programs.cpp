@@ -332,7 +332,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace toroid::fuzz
 
-int main(int argc, char** argv) {
+int fuzz_programs(int argc, char** argv) {
   try {
     return toroid::fuzz::run(argc, argv);
   } catch (const toroid::Error& error) {

@@ -10,7 +10,7 @@
 #include "hostile/check.h"
 #include "passes/decompose/engine/decompose.h"
 
-int main(int argc, char** argv) {
+int hostile_operators(int argc, char** argv) {
   using namespace toroid;
   hostile::Options options;
   std::string replayed;

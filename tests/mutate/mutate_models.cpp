@@ -285,7 +285,7 @@ int run_command(int argc, char** argv) {
 }  // namespace
 }  // namespace toroid::mutate
 
-int main(int argc, char** argv) {
+int mutate_models(int argc, char** argv) {
   try {
     return toroid::mutate::run_command(argc, argv);
   } catch (const toroid::Error& error) {

@@ -44,9 +44,9 @@ class Packages : public Cli {
     return output_of({FIRST_STEPS, path(package)}, std::move(environment));
   }
   // What readelf prints, one match a line.
-  std::set<std::string> found_in(const std::string& text, const std::regex& pattern) const {
+  std::set<std::string> found_in(const std::string& text, const std::string& pattern) const {
     std::set<std::string> found;
-    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) found.insert((*match)[1]);
+    for (const std::vector<std::string>& match : matches_in(text, pattern)) found.insert(match[1]);
     return found;
   }
 };
@@ -54,21 +54,21 @@ class Packages : public Cli {
 TEST_F(Packages, NeedTheCLibraryAlone) {
   compile(mlp(), "mlp.so");
   const std::string dynamic = output_of({"readelf", "-dW", path("mlp.so")});
-  for (const std::string& name : found_in(dynamic, std::regex(R"(\(NEEDED\).*\[(.*)\])"))) {
+  for (const std::string& name : found_in(dynamic, R"(\(NEEDED\).*\[(.*)\])")) {
     EXPECT_TRUE(name == "libc.so.6" || name == "libm.so.6" || name.starts_with("ld-linux")) << name;
   }
 }
 
 TEST_F(Packages, NeedNoNewerGlibcThan2_28) {
   compile(mlp(), "mlp.so");
-  const std::set<std::string> versions = found_in(output_of({"readelf", "-VW", path("mlp.so")}), std::regex(R"(Name: GLIBC_2\.([0-9]+))"));
+  const std::set<std::string> versions = found_in(output_of({"readelf", "-VW", path("mlp.so")}), R"(Name: GLIBC_2\.([0-9]+))");
   EXPECT_FALSE(versions.empty());
   for (const std::string& version : versions) EXPECT_LE(std::stoi(version), 28) << version;
 }
 
 TEST_F(Packages, ShowTheirInterfaceAlone) {
   compile(mlp(), "mlp.so");
-  EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("mlp.so")}), std::regex(R"((?:^|\n)([^ @\n]+))")),
+  EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("mlp.so")}), R"((?:^|\n)([^ @\n]+))"),
             (std::set<std::string>{"toroid_api", "toroid_levels"}));
 }
 

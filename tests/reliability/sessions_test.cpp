@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <random>
-#include <regex>
 
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 #include "driver/compile.h"
 #include "graph/text/text.h"
 #include "reliability.h"
+#include "support/pattern_for_test.h"
 #include "support/process/subprocess.h"
 #include "tensor/host_tensor.h"
 
@@ -157,7 +157,7 @@ TEST_F(Sessions, EndWithTheCommandWhenTheCompilerMisbehaves) {
     environment_.set("TOROID_CXX", script("g++",
                                           "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
                                           "while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n" +
-                                              std::regex_replace(each.body, std::regex("sleep 1000"), "sleep " + seconds))
+                                              replaced_matches(each.body, "sleep 1000", "sleep " + seconds))
                                        .string());
     const Stopwatch watch;
     try {

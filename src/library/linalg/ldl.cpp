@@ -53,7 +53,7 @@ void swap_symmetric(Matrix& a, int64_t p, int64_t q, int64_t first) {
   for (int64_t j = first; j < p; ++j) std::swap(a(p, j), a(q, j));
 }
 
-int64_t factor(Matrix& a, Integers& pivots) {
+int64_t ldl_factor(Matrix& a, Integers& pivots) {
   const int64_t n = a.rows();
   int64_t info = 0;
   for (int64_t k = 0; k < n;) {
@@ -90,7 +90,7 @@ int64_t factor(Matrix& a, Integers& pivots) {
   return info;
 }
 
-void solve_in_place(const Matrix& a, const Integers& pivots, Matrix& b) {
+void solve_by_ldl(const Matrix& a, const Integers& pivots, Matrix& b) {
   const int64_t n = a.rows();
   for (int64_t k = 0; k < n;) {
     if (pivots[k] > 0) {
@@ -134,7 +134,7 @@ void ldl_factor(const LibraryCall& call) {
   for (int64_t i = 0; i < batch.size(); ++i) {
     Matrix a = batch.matrix(0, i);
     Integers pivots(a.rows());
-    const int64_t info = factor(a, pivots);
+    const int64_t info = ldl_factor(a, pivots);
     a.triangularView<Eigen::StrictlyUpper>().setZero();
     batch.store(0, i, a);
     batch.store_integers(1, i, pivots);
@@ -148,7 +148,7 @@ void ldl_solve(const LibraryCall& call) {
     Matrix b = batch.matrix(2, i);
     const Integers pivots = batch.pivots(1, i, b.rows());
     require_pairs(pivots);
-    solve_in_place(batch.matrix(0, i), pivots, b);
+    solve_by_ldl(batch.matrix(0, i), pivots, b);
     batch.store(0, i, b);
   }
 }

@@ -17,7 +17,7 @@ struct Lu {
   int64_t info = 0;  // 1-based place of the first zero on U's diagonal
 };
 
-Lu factor(Matrix a, bool pivot) {
+Lu lu_factor(Matrix a, bool pivot) {
   const int64_t count = std::min(a.rows(), a.cols());
   Lu lu{std::move(a), Integers(count)};
   Matrix& f = lu.factors;
@@ -58,7 +58,7 @@ void swap_rows(const Integers& pivots, bool backward, Matrix& b) {
 }
 
 // b becomes A^-1 b, or A^-T b.
-void solve_in_place(const Matrix& factors, const Integers& pivots, bool transpose, Matrix& b) {
+void solve_by_lu(const Matrix& factors, const Integers& pivots, bool transpose, Matrix& b) {
   if (!transpose) {
     swap_rows(pivots, false, b);
     factors.triangularView<Eigen::UnitLower>().solveInPlace(b);
@@ -76,7 +76,7 @@ struct Determinant {
   double value = 1;
 };
 Determinant determinant(const Matrix& a) {
-  const Lu lu = factor(a, true);
+  const Lu lu = lu_factor(a, true);
   Determinant result;
   for (int64_t i = 0; i < lu.pivots.size(); ++i) {
     const double d = lu.factors(i, i) * (lu.pivots[i] - 1 == i ? 1.0 : -1.0);
@@ -101,7 +101,7 @@ void solve_triangle(const Matrix& a, bool upper, bool unit, Matrix& b) {
 void lu_factor(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
-    const Lu lu = factor(batch.matrix(0, i), batch.flag(0));
+    const Lu lu = lu_factor(batch.matrix(0, i), batch.flag(0));
     batch.store(0, i, lu.factors);
     batch.store_integers(1, i, lu.pivots);
     if (call.outputs.size() > 2) batch.store_integer(2, i, lu.info);
@@ -130,7 +130,7 @@ void lu_solve(const LibraryCall& call) {
     Matrix b = batch.matrix(2, i);
     // X A = B is A^T X^T = B^T
     if (!left) b = b.transpose().eval();
-    solve_in_place(batch.matrix(0, i), batch.pivots(1, i, b.rows()), left ? adjoint : !adjoint, b);
+    solve_by_lu(batch.matrix(0, i), batch.pivots(1, i, b.rows()), left ? adjoint : !adjoint, b);
     if (!left) b = b.transpose().eval();
     batch.store(0, i, b);
   }
@@ -140,10 +140,10 @@ void solve(const LibraryCall& call) {
   const Batch batch(call, 2);
   const bool left = batch.flag(0);
   for (int64_t i = 0; i < batch.size(); ++i) {
-    const Lu lu = factor(batch.matrix(0, i), true);
+    const Lu lu = lu_factor(batch.matrix(0, i), true);
     Matrix b = batch.matrix(1, i);
     if (!left) b = b.transpose().eval();
-    solve_in_place(lu.factors, lu.pivots, !left, b);
+    solve_by_lu(lu.factors, lu.pivots, !left, b);
     if (!left) b = b.transpose().eval();
     batch.store(0, i, b);
     batch.finish(1, i, lu.info, kSingular);
@@ -153,9 +153,9 @@ void solve(const LibraryCall& call) {
 void inv(const LibraryCall& call) {
   const Batch batch(call, 2);
   for (int64_t i = 0; i < batch.size(); ++i) {
-    const Lu lu = factor(batch.matrix(0, i), true);
+    const Lu lu = lu_factor(batch.matrix(0, i), true);
     Matrix x = Matrix::Identity(lu.factors.rows(), lu.factors.rows());
-    solve_in_place(lu.factors, lu.pivots, false, x);
+    solve_by_lu(lu.factors, lu.pivots, false, x);
     batch.store(0, i, x);
     batch.finish(1, i, lu.info, kSingular);
   }

@@ -79,9 +79,9 @@ T smaller_of(T f, T g, T h) {
 
 // Steps on the diagonal d and e above it; the columns of u and v turn along.
 template <class T>
-class Steps {
+class SingularSteps {
  public:
-  Steps(Column<T>& d, Column<T>& e, Dense<T>& u, Dense<T>& v) : d_(d), e_(e), u_(u), v_(v) {}
+  SingularSteps(Column<T>& d, Column<T>& e, Dense<T>& u, Dense<T>& v) : d_(d), e_(e), u_(u), v_(v) {}
 
   void run() {
     const int64_t n = d_.size();
@@ -312,7 +312,7 @@ std::vector<Rotation<T>> diagonalise(Bidiagonal<T>& b, bool is_lower) {
     if (b.u.size() > 0) b.u(0, 0) = std::copysign(T(1), b.d[0]);
     b.d[0] = std::fabs(b.d[0]);
   } else {
-    Steps<T>(b.d, b.e, b.u, b.v).run();
+    SingularSteps<T>(b.d, b.e, b.u, b.v).run();
   }
   return turns;
 }

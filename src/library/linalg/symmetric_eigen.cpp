@@ -54,9 +54,9 @@ struct Pair {
 
 // Steps on the diagonal d and its neighbour e; the columns of z turn along.
 template <class T>
-class Steps {
+class EigenSteps {
  public:
-  Steps(Column<T>& d, Column<T>& e, Dense<T>& z) : d_(d), e_(e), z_(z), left_(kStepsPerRow * d.size()) {}
+  EigenSteps(Column<T>& d, Column<T>& e, Dense<T>& z) : d_(d), e_(e), z_(z), left_(kStepsPerRow * d.size()) {}
 
   void run() {
     const int64_t n = d_.size();
@@ -194,7 +194,7 @@ SymmetricEigen<T> symmetric_eigen(Dense<T> a, bool upper) {
     e.head(std::max<int64_t>(n - 1, 0)).reverseInPlace();
   }
   Dense<T> z = Dense<T>::Identity(n, n);
-  Steps<T>(d, e, z).run();
+  EigenSteps<T>(d, e, z).run();
   if (upper) z = Dense<T>(z.colwise().reverse());
   for (size_t i = reflections.size(); i-- > 0;) reflections[i].apply_to_rows(z, 0);
   if (upper) z = Dense<T>(z.colwise().reverse());

@@ -12,12 +12,12 @@
 namespace toroid {
 namespace {
 
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kArenaAlignment = 64;
 // Of more temporaries only one order is tried: placing them takes time that grows with their square.
 constexpr size_t kMostOrdered = 256;
 constexpr int kMostMoves = 48;
 
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
 struct Peak {
   int64_t bytes = 0;
@@ -77,7 +77,7 @@ ArenaPlan place(std::span<const ArenaRequest> requests, const std::vector<size_t
 ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
   // No sum below is larger than that of all.
   Checked all = 0;
-  for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kAlignment;
+  for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kArenaAlignment;
   if (!all.fits()) throw Error(ErrorKind::InvalidInput, "the temporaries of a call have more bytes than 63 bits count");
   const Peak peak = peak_of(requests);
   const auto is_at_peak = [&](const ArenaRequest& r) { return r.first_step <= peak.step && peak.step <= r.last_step; };

@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::string_view kMagic = "TOROIDW2";
 constexpr std::string_view kMagicOfVersion1 = "TOROIDW1";  // without checksums: at the end this and two numbers
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kPartAlignment = 64;
 constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kNumberBytes = sizeof(uint64_t), kChecksumBytes = 2 * kNumberBytes;
 constexpr size_t kFooterBytes = kNumberBytes + kChecksumBytes + kMagic.size();
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-uint64_t aligned(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+uint64_t aligned_part(uint64_t offset) { return (offset + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 size_t chunks_of(size_t bytes) { return (bytes + kChunk - 1) / kChunk; }
 
 template <class Bytes>
@@ -153,21 +153,21 @@ std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_vi
     throw refused(formatted("{} is incomplete: the weight '{}' is missing", path.string(), name));
   }
   const std::span<const std::byte> taken = weights.subspan(offset, size);
-  offset = aligned(offset + size);
+  offset = aligned_part(offset + size);
   return taken;
 }
 
 void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
                    std::span<const Isa> levels) {
-  const std::vector<std::byte> zeros(kAlignment);
+  const std::vector<std::byte> zeros(kPartAlignment);
   std::vector<std::span<const std::byte>> parts;  // library and weights, with the zeros between
   const auto add = [&](std::span<const std::byte> part) {
     parts.push_back(part);
-    const size_t over = part.size() % kAlignment;
-    if (over != 0) parts.push_back(std::span(zeros).first(kAlignment - over));
+    const size_t over = part.size() % kPartAlignment;
+    if (over != 0) parts.push_back(std::span(zeros).first(kPartAlignment - over));
   };
   std::string padded(library);
-  padded.resize(aligned(padded.size()));
+  padded.resize(aligned_part(padded.size()));
   parts.push_back(bytes_of(padded));
   for (const auto& constant : constants) add(constant);
   uint64_t size_of_weights = 0;

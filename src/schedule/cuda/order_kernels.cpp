@@ -7,9 +7,9 @@ namespace {
 
 constexpr int64_t kMostSelected = 1024;  // SharedSelection::kRoom
 constexpr int kSelectThreads = 256;
-constexpr int64_t kMostGroups = 16;  // whose extremes a thread keeps in registers
-constexpr int64_t kAllRegisters = 65536, kMostBlocks = 16;
-constexpr int64_t kLongestRow = int64_t{1} << 29;  // counts have 30 bits
+constexpr int64_t kMostGroups = 16;                                 // whose extremes a thread keeps in registers
+constexpr int64_t kAllRegisters = 65536, kMostResidentBlocks = 16;  // of a multiprocessor
+constexpr int64_t kLongestRow = int64_t{1} << 29;                   // counts have 30 bits
 
 int64_t key_bytes(DType dtype) { return std::max<int64_t>(size_bytes(dtype), 4); }
 
@@ -138,7 +138,7 @@ RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
   const int64_t packs_of_group = (of_thread + kMostGroups - 1) / kMostGroups;
   const int64_t registers = size_bytes(dtype) <= 4 ? 64 : 80;  // of a thread: none are spilled, and eight loads are under way
   return {threads, vector, static_cast<int>((of_thread + packs_of_group - 1) / packs_of_group), static_cast<int>(packs_of_group),
-          static_cast<int>(std::min(kAllRegisters / (registers * threads), kMostBlocks))};
+          static_cast<int>(std::min(kAllRegisters / (registers * threads), kMostResidentBlocks))};
 }
 
 void add_workspace(loop::LoopProgram& program, CallStep& step) {

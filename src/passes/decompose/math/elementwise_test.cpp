@@ -79,9 +79,9 @@ const OperatorCase kPointwise[] = {
     {"aten::special_shifted_chebyshev_polynomial_t(x0, x1)", {"f32[1] = [0.75]", "f32[1] = [2]"}, {"f32[1] = [-0.5]"}},
 };
 
-class Pointwise : public testing::TestWithParam<OperatorCase> {};
-TEST_P(Pointwise, IsPyTorchs) { check(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Rows, Pointwise, testing::ValuesIn(kPointwise));
+class PointwiseDecompositions : public testing::TestWithParam<OperatorCase> {};
+TEST_P(PointwiseDecompositions, IsPyTorchs) { check(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Rows, PointwiseDecompositions, testing::ValuesIn(kPointwise));
 
 const OperatorCase kActivations[] = {
     {"aten::relu(x0)", {"f32[3] = [-1, 2, nan]"}, {"f32[3] = [0, 2, nan]"}},

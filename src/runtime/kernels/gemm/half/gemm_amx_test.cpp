@@ -42,7 +42,7 @@ struct HalfLayout {
 };
 const HalfLayout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"columns", true, 0}, {"columns with gaps", true, 5}};
 
-std::vector<int64_t> strides_of(const HalfLayout& layout, int64_t rows, int64_t columns) {
+std::vector<int64_t> strides_of_layout(const HalfLayout& layout, int64_t rows, int64_t columns) {
   if (layout.is_turned) return {1, rows + layout.gap};
   return {columns + layout.gap, 1};
 }
@@ -86,7 +86,7 @@ TOROID_ON_MACHINES_WITH_TILES(TileProduct);
 TEST_P(TileProduct, OfInt8IsExact) {
   RuntimePool pool(2);
   for_each_product([&](const ProductCase& row, const HalfLayout& a_layout, const HalfLayout& b_layout) {
-    const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
+    const std::vector<int64_t> a_strides = strides_of_layout(a_layout, row.m, row.k), b_strides = strides_of_layout(b_layout, row.k, row.n);
     const auto a = small_half_integers<int8_t>(extent(a_layout, row.m, row.k)),
                b = small_half_integers<int8_t>(extent(b_layout, row.k, row.n));
     std::vector<std::byte> packed(static_cast<size_t>(packed_tiles_bytes(AmxType::Int8, row.k, row.n)) + 1);
@@ -143,7 +143,7 @@ TOROID_ON_MACHINES(ReducedProduct);
 TEST_P(ReducedProduct, OfBFloat16InEveryFormIsExact) {
   RuntimePool pool(2);
   for_each_product([&](const ProductCase& row, const HalfLayout& a_layout, const HalfLayout& b_layout) {
-    const std::vector<int64_t> a_strides = strides_of(a_layout, row.m, row.k), b_strides = strides_of(b_layout, row.k, row.n);
+    const std::vector<int64_t> a_strides = strides_of_layout(a_layout, row.m, row.k), b_strides = strides_of_layout(b_layout, row.k, row.n);
     auto a = small_half_integers<BFloat16>(extent(a_layout, row.m, row.k)),
          b = small_half_integers<BFloat16>(extent(b_layout, row.k, row.n));
     const auto check = [&](std::string_view name, const std::vector<float>& c) {
