@@ -41,7 +41,8 @@ Sha512Digest digest_of(std::string_view file, RuntimePool& pool) {
   const size_t chunks = (file.size() + kChunk - 1) / kChunk;
   std::vector<Sha512Digest> digests(chunks);
   pool.parallel_for(static_cast<int64_t>(chunks), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) digests[i] = sha512(bytes_of(file.substr(i * kChunk, kChunk)));
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      digests[i] = sha512(bytes_of(file.substr(i * kChunk, kChunk)));
   });
   return sha512(std::as_bytes(std::span(digests)));
 }
