@@ -152,7 +152,7 @@ TEST_F(Packages, MayBeArchives) {
     EXPECT_EQ(output_of({path("both"), path("whole.so")}), sum_of(whole) + sum_of(whole)) << "with the other one's weights";
   }
   const std::set<std::string> shown =
-      found_in(output_of({"nm", "-g", "--defined-only", "--format=posix", path("one.a")}), std::regex(R"((?:^|\n)([^ \n]+) [A-Z] )"));
+      found_in(output_of({"nm", "-g", "--defined-only", "--format=posix", path("one.a")}), R"((?:^|\n)([^ \n]+) [A-Z] )");
   EXPECT_EQ(shown, (std::set<std::string>{"one_toroid_api", "one_toroid_weights", "one_toroid_weights_end"}));
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "formula/basics/limits.h"
+#include "formula/basics/operators.h"
 #include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
 
@@ -72,6 +73,13 @@ std::vector<Tensor> max_and_position(Tensor windows, const std::vector<WindowPos
   Sizes flat_sizes = windows.sizes().without_last(spatial);
   flat_sizes.push_back(sym::product(windows.sizes().last(spatial)));
   Tensor flat = b.reshape(windows, flat_sizes), rest = b.reduce(ReduceOp::ArgMax, flat, {-1})[0];
+  if (is_floating(flat.dtype())) {
+    // Of several NaN the last one: PyTorch has each replace what came before it.
+    Sizes places(flat.sizes().size(), 1);
+    places.back() = flat.size(-1);
+    const Tensor last_nan = b.amax(where(isnan(flat), b.iota(places, flat.rank() - 1), -1), {-1});
+    rest = where(last_nan >= 0, last_nan, rest);
+  }
   Tensor position;
   sym::Expr plane_stride = 1;
   for (size_t i = spatial; i-- > 0;) {
