@@ -92,8 +92,9 @@ function(toroid_folder name)
   target_link_libraries(toroid_${name} PUBLIC ${earlier_targets} ${ARG_LIBS})
   if(ARG_RUN_SIDE)
     # Each file by itself: what else is in a file decides what is inlined into a hot loop. _FORTIFY_SOURCE=3, which Ubuntu's g++ sets, has
-    # memcpy check the sizes of vectors that are cut short: a third more code in kernels.
-    set(run_side_options -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE)
+    # memcpy check the sizes of vectors that are cut short: a third more code in kernels. From version 13 on g++ leaves a product and an
+    # addition apart where one sum waits for the other; a row's result would then depend on how many rows its tile has.
+    set(run_side_options -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE $<$<CXX_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
     set_target_properties(toroid_${name} PROPERTIES UNITY_BUILD OFF)
     target_compile_options(toroid_${name} PRIVATE ${run_side_options})
     foreach(part apart apart_too)
