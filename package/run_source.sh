@@ -13,10 +13,10 @@ find src/base src/tensor src/library src/runtime src/api include/toroid -type f 
   \( -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.def' \) ! -name '*_test.cpp' ! -name '*_for_test.*' ! -name pch.h -print0 |
   xargs -0 cp --parents -t "$folder.new/run_side"
 rm "$folder.new/run_side/src/runtime/program/no_own_program.cpp"
-# These take the place of the loader of other programs, drivers of GPUs, oneDNN and what verifies signatures.
-rm "$folder.new"/run_side/src/{base/file/loaded_library,api/gpu_runs,runtime/program/signature}.cpp
+# These take the place of the loader of other programs, drivers of GPUs and oneDNN.
+rm "$folder.new"/run_side/src/{base/file/loaded_library,api/gpu_runs}.cpp
 for part in cuda kernels/onednn; do find "$folder.new/run_side/src/runtime/$part" -name '*.cpp' -delete; done
-cp --parents package/without_{loader,gpu,onednn,signatures}.cpp package/exports.map -t "$folder.new/run_side"
+cp --parents package/without_{loader,gpu,onednn}.cpp package/exports.map -t "$folder.new/run_side"
 cp package/source/* "$folder.new/"
 rm -rf "$folder"
 mv "$folder.new" "$folder"
