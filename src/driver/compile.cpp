@@ -668,8 +668,8 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   refuse_changed(imported);  // what follows would keep in the cache what was made of the weights
   const Toolchain& tools = toolchain();
   const CompileOptions how = compiler_options(options);
+  for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
   if (options.keep_sources) {
-    for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
     model.sources = std::make_shared<const PackageSources>(PackageSources{.units = std::move(units),
                                                                           .custom_units = std::move(custom_units),
                                                                           .levels = model.levels,
@@ -687,7 +687,6 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   sources.insert(sources.end(), custom_units.begin(), custom_units.end());
   const std::optional<RunSide> run_side = run_side_of(options);
   if (run_side) {
-    for (const Isa& isa : model.levels) entry.isas.push_back(isa.name());
     needs.code = code_of_levels(model.levels, options.is_portable);
     needs.linked_kernels = entry.linked_kernels;
     entry.absent_code = absent_code(needs, read_file(run_side->folder / "level_code"));

@@ -17,33 +17,30 @@ fs::path own_folder() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+// The folder beside the command, or where an installation puts it, that has `file`. Throws Error{Environment} where there is none.
+fs::path find_folder(std::string_view what, std::string_view name, const fs::path& installed, std::string_view file) {
+  const fs::path own = own_folder();
+  const fs::path places[] = {own / name, own.parent_path() / name, own.parent_path() / installed};
+  for (const fs::path& folder : places) {
+    if (fs::exists(folder / file)) return folder;
+  }
+  throw Error(ErrorKind::Environment,
+              fmt::format("{} not in {}, {} or {}", what, places[0].string(), places[1].string(), places[2].string()))
+      .help(fmt::format("build toroid anew (./run build), or copy the folder {} beside the command", name));
+}
+
 }  // namespace
 
 std::optional<RunSide> find_run_side() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::nullopt;
 #else
-  const fs::path own = own_folder();
-  const fs::path places[] = {own / "run_side", own.parent_path() / "run_side", own.parent_path() / "lib" / "toroid"};
-  for (const fs::path& folder : places) {
-    if (fs::exists(folder / "fingerprint")) return RunSide{folder, read_file(folder / "fingerprint")};
-  }
-  throw Error(ErrorKind::Environment,
-              fmt::format("the run side of packages is not in {}, {} or {}", places[0].string(), places[1].string(), places[2].string()))
-      .help("build toroid anew (./run build), or copy the folder run_side beside the command");
+  const fs::path folder = find_folder("the run side of packages is", "run_side", "lib/toroid", "fingerprint");
+  return RunSide{folder, read_file(folder / "fingerprint")};
 #endif
 }
 
-fs::path find_run_source() {
-  const fs::path own = own_folder();
-  const fs::path places[] = {own / "run_source", own.parent_path() / "run_source", own.parent_path() / "lib" / "toroid" / "source"};
-  for (const fs::path& folder : places) {
-    if (fs::exists(folder / "CMakeLists.txt")) return folder;
-  }
-  throw Error(ErrorKind::Environment, fmt::format("the sources of the run side are not in {}, {} or {}", places[0].string(),
-                                                  places[1].string(), places[2].string()))
-      .help("build toroid anew (./run build), or copy the folder run_source beside the command");
-}
+fs::path find_run_source() { return find_folder("the sources of the run side are", "run_source", "lib/toroid/source", "CMakeLists.txt"); }
 
 namespace {
 

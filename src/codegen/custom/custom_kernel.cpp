@@ -5,24 +5,17 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
+#include "codegen/wrapper/abi_text.h"
 #include "graph/custom/custom_operators.h"
 #include "support/hash.h"
 
 namespace toroid::codegen {
 namespace {
 
-// 16-bit floats convert to float and from it, rounded to nearest even.
-constexpr std::string_view kTypes = R"text(#include <stdint.h>
-typedef struct ToroidOperand {
-  void* data;
-  const int64_t* sizes;
-  const int64_t* strides;
-  int32_t rank;
-  int32_t dtype;
-  int32_t is_constant;
-} ToroidOperand;
-)text";
+// What entries are given: ToroidOperand alone of what wrapper and runtime agree on.
+std::string_view operand_abi() { return kAbi.substr(0, kAbi.find("struct ToroidPostOps")); }
 
+// 16-bit floats convert to float and from it, rounded to nearest even.
 constexpr std::string_view kHalves = R"text(
 typedef _Float16 f16;
 struct bf16 {
@@ -236,8 +229,8 @@ std::pair<std::string, std::string> without_includes(std::string_view source) {
 
 std::string unit_of(const CustomOperator& op, const CustomKernel& kernel, const std::map<std::string, std::string>& entries) {
   const auto [includes, source] = without_includes(kernel.source);
-  std::string text = fmt::format("// Kernel of {}, from {}.\n{}{}namespace {{\nnamespace custom {{{}", op.schema.name,
-                                 comment_text(op.file), includes, kTypes, kHalves);
+  std::string text = fmt::format("// Kernel of {}, from {}.\n{}#include <stdint.h>{}namespace {{\nnamespace custom {{{}", op.schema.name,
+                                 comment_text(op.file), includes, operand_abi(), kHalves);
   if (kernel.kind == CustomKernel::Kind::Library) {
     text += fmt::format(
         "extern \"C\" void* dlopen(const char*, int);\nextern \"C\" void* dlsym(void*, const char*);\nvoid* function;\n"
