@@ -1,7 +1,6 @@
 # System libraries, all from Debian 12's or Ubuntu 24.04's own packages; ./run installs them.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)

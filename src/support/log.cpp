@@ -1,48 +1,48 @@
 #include "support/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
-
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace toroid {
 namespace {
 
-spdlog::level::level_enum level_of(LogLevel level) {
-  switch (level) {
-    case LogLevel::Trace: return spdlog::level::trace;
-    case LogLevel::Debug: return spdlog::level::debug;
-    case LogLevel::Info: return spdlog::level::info;
-    case LogLevel::Warn: return spdlog::level::warn;
-    case LogLevel::Error: return spdlog::level::err;
-  }
-  return spdlog::level::info;
+struct LevelName {
+  std::string_view name;
+  int level;
+};
+constexpr int kOff = static_cast<int>(LogLevel::Error) + 1;
+constexpr LevelName kLevelNames[] = {
+    {"trace", static_cast<int>(LogLevel::Trace)},  {"debug", static_cast<int>(LogLevel::Debug)}, {"info", static_cast<int>(LogLevel::Info)},
+    {"warning", static_cast<int>(LogLevel::Warn)}, {"error", static_cast<int>(LogLevel::Error)}, {"off", kOff},
+    {"warn", static_cast<int>(LogLevel::Warn)},
+};
+
+// A line is written at once, so that those of several threads stay whole.
+void write_line(LogLevel level, std::string_view text) {
+  const std::string line = fmt::format("toroid: {}: {}\n", kLevelNames[static_cast<size_t>(level)].name, text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// Not registered with spdlog: a host that uses spdlog itself keeps its own registry and default logger.
-spdlog::logger& logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger made("toroid", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made.set_pattern("toroid: %^%l%$: %v");
-    made.set_level(spdlog::level::warn);
-    const char* wanted = std::getenv("TOROID_LOG");
-    if (wanted != nullptr && *wanted != '\0') {
-      const auto level = spdlog::level::from_str(wanted);  // answers off for a name it does not know
-      if (level != spdlog::level::off || std::string_view(wanted) == "off") {
-        made.set_level(level);
-      } else {
-        made.warn("TOROID_LOG is '{}'; known are trace, debug, info, warn, error and off", wanted);
-      }
+int least_shown() {
+  static const int least = [] {
+    const char* const wanted = std::getenv("TOROID_LOG");
+    if (wanted == nullptr || *wanted == '\0') return static_cast<int>(LogLevel::Warn);
+    for (const LevelName& each : kLevelNames) {
+      if (each.name == wanted) return each.level;
     }
-    return made;
+    write_line(LogLevel::Warn, fmt::format("TOROID_LOG is '{}'; known are trace, debug, info, warn, error and off", wanted));
+    return static_cast<int>(LogLevel::Warn);
   }();
-  return instance;
+  return least;
 }
 
 }  // namespace
 
-bool log_enabled(LogLevel level) { return logger().should_log(level_of(level)); }
+bool log_enabled(LogLevel level) { return static_cast<int>(level) >= least_shown(); }
 
-void log_text(LogLevel level, std::string_view text) { logger().log(level_of(level), spdlog::string_view_t(text.data(), text.size())); }
+void log_text(LogLevel level, std::string_view text) {
+  if (log_enabled(level)) write_line(level, text);
+}
 
 }  // namespace toroid

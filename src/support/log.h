@@ -1,4 +1,4 @@
-// Diagnostics for people, on stderr, through spdlog. TOROID_LOG chooses the least severe level that is shown: trace,
+// Diagnostics for people, on stderr. TOROID_LOG chooses the least severe level that is shown: trace,
 // debug, info, warn (the default), error or off. What a command produces goes to stdout and never through here.
 //
 //   log_debug("{} kernels fused into {}", before, after);
