@@ -29,7 +29,8 @@
  *   Pointers  Text is UTF-8 with a zero at the end. What a function takes stays the caller's, and is needed until the function returns
  *             unless it is said otherwise. Text in descriptions lives as long as the model.
  *   Threads   A model may be used by any number of threads at once. A context is used by one thread at a time, not always the same one.
- *             Runs of different contexts wait for nobody: there is no lock on their way.
+ *             Runs of different contexts wait for nobody: there is no lock on their way, but for the first run with some sizes, and the
+ *             first with new weights, which may wait for another context to pack these.
  *   fork      A child process may use a library that its parent has not opened a model with. */
 #ifndef TOROID_TOROID_H
 #define TOROID_TOROID_H

@@ -13,10 +13,10 @@ namespace {
 template <class F>
 ToroidStatus with_context(ToroidContext* handle, F&& f) noexcept {
   if (!Handles<ToroidContext>::is_open(handle)) return TOROID_ERROR_ARGUMENT;
+  if (!handle->use.try_begin()) return TOROID_ERROR_ARGUMENT;
   Context& context = *handle->value;
-  if (context.is_busy.exchange(true, std::memory_order_acquire)) return TOROID_ERROR_ARGUMENT;
   const ToroidStatus result = guarded(TOROID_ERROR_INPUT, context.message, [&] { f(context); });
-  context.is_busy.store(false, std::memory_order_release);
+  Handles<ToroidContext>::end_use(handle);
   return result;
 }
 
@@ -62,6 +62,8 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     if (num_inputs < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_inputs' is {}", num_inputs));
     if (num_inputs > 0) require_pointer(inputs, "inputs");
     const ToroidRunOptions options = taken(given, "options");
+    if (options.into != nullptr) require_pointer(options.into, "into");
+    if (options.cancel != nullptr) require_pointer(options.cancel, "cancel");
     // The first input tells where all are.
     const bool is_on_gpu = here.executable.is_on_device() && num_inputs > 0 && inputs[0] != nullptr &&
                            reinterpret_cast<uintptr_t>(inputs[0]) % alignof(DLTensor) == 0 &&

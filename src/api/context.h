@@ -1,7 +1,6 @@
 // The object behind ToroidContext, and the functions of the table that take it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +18,6 @@ struct Context {
         executable(shared->program, shared->options.gpu, std::move(pool), shared->host_memory()),
         outputs(shared) {}
 
-  std::atomic<bool> is_busy{false};
   std::shared_ptr<SharedModel> shared;
   Executable executable;
   RunOutputs outputs;
@@ -44,5 +42,6 @@ struct ToroidContext {
   static constexpr uint64_t kMark = 0x746f726f69644358;
   uint64_t mark = 0;
   std::unique_ptr<toroid::api::Context> value;
+  toroid::api::Use use;
   ToroidContext* next_closed = nullptr;
 };

@@ -2,6 +2,7 @@
 // closed first is first, and not before 256 are. So a pointer to something that was closed not long ago is known to be one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,7 +13,28 @@
 
 namespace toroid::api {
 
-// Handle: {uint64_t mark = 0; std::unique_ptr<Value> value;} and a constant kMark.
+// Of a handle that one thread at a time uses. Who closes it meanwhile, a callback for one, leaves that to the thread that uses it.
+class Use {
+ public:
+  bool try_begin() {
+    int idle = kIdle;
+    return state_.compare_exchange_strong(idle, kUsed, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  // False where it was closed meanwhile.
+  bool end() {
+    int used = kUsed;
+    return state_.compare_exchange_strong(used, kIdle, std::memory_order_release, std::memory_order_acquire);
+  }
+  // False where somebody uses it.
+  bool close() { return state_.exchange(kClosed, std::memory_order_acq_rel) != kUsed; }
+  void open() { state_.store(kIdle, std::memory_order_relaxed); }
+
+ private:
+  static constexpr int kIdle = 0, kUsed = 1, kClosed = 2;
+  std::atomic<int> state_{kIdle};
+};
+
+// Handle: {uint64_t mark = 0; std::unique_ptr<Value> value; Handle* next_closed = nullptr;}, a constant kMark, and for some `Use use`.
 template <class Handle>
 class Handles {
  public:
@@ -29,22 +51,24 @@ class Handles {
       handle = &all.handles_.emplace_back();
     }
     handle->value = std::move(value);
+    if constexpr (requires { handle->use; }) handle->use.open();
     __atomic_store_n(&handle->mark, Handle::kMark, __ATOMIC_RELEASE);
     return handle;
   }
 
-  // Nothing happens for null and for what is no open one.
+  // Nothing happens for null and for what is no open one. One that is used lives until end_use.
   static void close(Handle* handle) noexcept {
     if (!is_open(handle)) return;
     uint64_t mark = Handle::kMark;
     if (!__atomic_compare_exchange_n(&handle->mark, &mark, uint64_t{0}, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
-    handle->value.reset();
-    Handles& all = instance();
-    const std::lock_guard lock(all.mutex_);
-    handle->next_closed = nullptr;
-    (all.num_closed_ == 0 ? all.first_closed_ : all.last_closed_->next_closed) = handle;
-    all.last_closed_ = handle;
-    ++all.num_closed_;
+    if constexpr (requires { handle->use; }) {
+      if (!handle->use.close()) return;
+    }
+    destroy(handle);
+  }
+
+  static void end_use(Handle* handle) noexcept {
+    if (!handle->use.end()) destroy(handle);
   }
 
   static bool is_open(const Handle* handle) noexcept {
@@ -64,6 +88,16 @@ class Handles {
   static Handles& instance() {
     static Handles& handles = *new Handles;
     return handles;
+  }
+
+  static void destroy(Handle* handle) noexcept {
+    handle->value.reset();
+    Handles& all = instance();
+    const std::lock_guard lock(all.mutex_);
+    handle->next_closed = nullptr;
+    (all.num_closed_ == 0 ? all.first_closed_ : all.last_closed_->next_closed) = handle;
+    all.last_closed_ = handle;
+    ++all.num_closed_;
   }
 
   std::mutex mutex_;

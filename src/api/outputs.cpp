@@ -1,6 +1,7 @@
 #include "api/outputs.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 
 #include "api/structs.h"
@@ -125,9 +126,24 @@ DLManagedTensor* make_on_gpu(int gpu, DType dtype, std::span<const int64_t> size
   return &managed->tensor;
 }
 
-// The bytes between the first and the last element of a tensor, for those whose strides are not negative.
+// The bytes between the lowest and the highest element of a tensor; none where it has no elements.
 std::span<const std::byte> extent_of(const InputView& view) {
-  return {view.data, static_cast<size_t>(extent_bytes(view.sizes, strides_given(view), size_bytes(view.dtype)).value_or(0))};
+  int64_t lowest = 0, highest = 0, contiguous = 1;  // elements from the first one on; view_of knows that they have addresses
+  for (size_t d = view.sizes.size(); d-- > 0;) {
+    if (view.sizes[d] == 0) return {};
+    const int64_t stride = view.strides != nullptr ? view.strides[d] : contiguous;
+    if (view.sizes[d] > 1) (stride < 0 ? lowest : highest) += (view.sizes[d] - 1) * stride;
+    contiguous *= view.sizes[d];
+  }
+  const int64_t width = size_bytes(view.dtype);
+  return {view.data + lowest * width, static_cast<size_t>((highest - lowest + 1) * width)};
+}
+
+// Whether no two elements lie at one place, in whatever direction.
+bool has_elements_apart(const InputView& view) {
+  std::vector<int64_t> distances;
+  for (size_t d = 0; d < view.sizes.size(); ++d) distances.push_back(view.sizes[d] > 1 ? std::abs(view.strides[d]) : 0);
+  return are_apart(view.sizes, distances);
 }
 
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -157,7 +173,7 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
   for (size_t i = 0; i < count_; ++i) {
     if (options.into[i] == nullptr) continue;
     const InputView view = view_of(options.into[i], "the memory for output", static_cast<int32_t>(i), device(), true);
-    if (view.strides != nullptr && !are_apart(view.sizes, {view.strides, view.sizes.size()}))
+    if (view.strides != nullptr && !has_elements_apart(view))
       throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} has several elements at one place", i));
     const std::span<const std::byte> place = extent_of(view);
     for (size_t k = 0; k < inputs.size(); ++k) {

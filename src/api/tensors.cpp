@@ -23,6 +23,27 @@ constexpr Row kDTypes[] = {
 };
 constexpr int32_t kMostDims = 64;
 
+// No machine's address space has more bytes.
+constexpr int64_t kMostReach = int64_t{1} << 57;
+
+// Whether all elements can have addresses.
+bool lies_in_memory(const DLTensor& tensor, int64_t width) {
+  Checked before = 0, behind = width;  // bytes from the first element to the lowest, and behind the highest one
+  int64_t contiguous = width;
+  for (int32_t d = tensor.ndim; d-- > 0;) {
+    if (tensor.shape[d] == 1) continue;
+    const int64_t stride = tensor.strides != nullptr ? tensor.strides[d] : 0;
+    const Checked reach = (Checked(tensor.shape[d]) - 1) * (tensor.strides != nullptr ? Checked(stride) * width : Checked(contiguous));
+    (stride < 0 ? before : behind) += reach;
+    contiguous *= tensor.shape[d];
+  }
+  uintptr_t first = 0, last = 0;
+  return before.fits() && behind.fits() && *before.value() > -kMostReach && *behind.value() < kMostReach &&
+         !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset, &first) &&
+         first >= uintptr_t{0} - static_cast<uintptr_t>(*before.value()) &&
+         !__builtin_add_overflow(first, static_cast<uintptr_t>(*behind.value()), &last);
+}
+
 }  // namespace
 
 DLDataType dlpack_dtype(DType dtype) {
@@ -69,6 +90,7 @@ InputView view_of(const DLTensor* tensor, const char* what, int32_t position, DL
       refuse(TOROID_ERROR_DEVICE, formatted("is on the device ({}, {}) instead of ({}, {})", type, number,
                                             static_cast<int32_t>(device.device_type), device.device_id));
     if (!is_empty && tensor->data == nullptr) refuse(TOROID_ERROR_INPUT, "has no data");
+    if (!is_empty && !lies_in_memory(*tensor, size_bytes(*dtype))) refuse(TOROID_ERROR_INPUT, "has elements beyond the end of memory");
   }
   const auto* const data = static_cast<const std::byte*>(tensor->data);
   return {*dtype, {tensor->shape, rank}, tensor->strides, data == nullptr ? nullptr : data + tensor->byte_offset};

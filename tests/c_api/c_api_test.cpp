@@ -66,6 +66,8 @@ std::optional<TempFolder> CApi::folder_;
 TEST_F(CApi, DescribesModels) { run("describe"); }
 TEST_F(CApi, RunsModels) { run("run"); }
 TEST_F(CApi, GivesAStatusForEachMistake) { run("errors"); }
+TEST_F(CApi, GivesAStatusForEachAttack) { run("attack"); }
+TEST_F(CApi, NeedsNoMoreMemoryForEachModelThatIsClosed) { run("memory"); }
 TEST_F(CApi, RunsContextsInParallel) { run("contexts"); }
 TEST_F(CApi, SwapsWeightsUnderLoad) { run("swap"); }
 TEST_F(CApi, RunsOnGpus) { run("gpu", kGpu); }

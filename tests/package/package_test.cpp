@@ -362,6 +362,19 @@ TEST_F(Packages, AreRefusedHoweverTheyAreDamaged) {
   EXPECT_NE(printed.find(" refused, 0 crashed, hung or opened, "), std::string::npos) << printed;
 }
 
+// tests/c_api/soak.sh has the long form. Three kinds of library code and one older version; a Fourier transform has tables that all share,
+// and results of 1 MiB come back to their context.
+TEST_F(Packages, RunInManyContextsOfOneProcess) {
+  compile(mlp(), "mlp.so");
+  compile("graph(x: f32[8, 60]) {\n  y: c64[8, 31] = aten::_fft_r2c(x, [1], 0, true)\n  z: f32[8, 31] = aten::abs(y)\n  return z\n}\n",
+          "fft.so");
+  compile("graph(x: f32[512, 512]) {\n  y: f32[512, 512] = aten::relu(x)\n  return y\n}\n", "relu.so");
+  const std::string printed =
+      output_of({HAMMER_CONTEXTS, "--threads", "1,2,9", "--seconds", "0.2", "--swaps", "300", "--opens", "10", path("mlp.so"),
+                 path("fft.so"), path("relu.so"), "--older", TOROID_SOURCE_DIR "/tests/package/kept/mlp_0.1.0.so"});
+  EXPECT_TRUE(printed.ends_with("\npassed\n")) << printed;
+}
+
 // tests/package/kept/README.md
 TEST_F(Packages, OfOlderVersionsRun) {
   for (const auto& [name, printed] : {std::pair("mlp_0.1.0.so", "baseline 17.409982\n")}) {

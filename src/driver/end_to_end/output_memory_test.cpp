@@ -1,7 +1,9 @@
 #include "runtime/program/output_memory.h"
 
+#include <atomic>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include "driver/end_to_end/compiled_for_test.h"
 
@@ -58,6 +60,30 @@ TEST(OutputMemory, ResultsOutliveIt) {
   memory.reset();
   std::memset(tensor.mutable_data<std::byte>(), 7, tensor.bytes().size());
   EXPECT_EQ(tensor.int_at(2 * static_cast<int64_t>(kMiB) - 1), 7);
+}
+
+// Results are dropped on another thread than that of the calls; each has memory of its own, and no more is kept than a call took.
+TEST(OutputMemory, TakesBackFromOtherThreads) {
+  OutputMemory memory;
+  std::atomic<HostTensor*> handed{nullptr};
+  std::atomic<bool> is_over{false};
+  std::thread dropper([&] {
+    while (!is_over || handed != nullptr) delete handed.exchange(nullptr);
+  });
+  for (int call = 0; call < 300; ++call) {
+    memory.begin_call();
+    HostTensor kept = mebibytes(memory, 1);
+    auto* const dropped = new HostTensor(mebibytes(memory, 2));
+    EXPECT_NE(kept.bytes().data(), dropped->bytes().data());
+    std::memset(kept.mutable_data<std::byte>(), call % 100, kMiB);
+    std::memset(dropped->mutable_data<std::byte>(), 100, kMiB);
+    HostTensor* nobody = nullptr;
+    while (!handed.compare_exchange_weak(nobody, dropped)) nobody = nullptr;
+    EXPECT_EQ(std::to_integer<int>(kept.bytes()[kMiB - 1]), call % 100);
+  }
+  is_over = true;
+  dropper.join();
+  EXPECT_LE(memory.kept_bytes(), 3 * kMiB);
 }
 
 // A program does not write to results that its caller still has.

@@ -1,6 +1,8 @@
 #include "runtime/program/output_memory.h"
 
+#include <atomic>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "base/format.h"
@@ -13,50 +15,58 @@ constexpr size_t kLeast = size_t{1} << 20;  // bytes; what is smaller the alloca
 
 }  // namespace
 
-// Blocks move from list to list, so that dropping a tensor needs no memory.
+// Blocks move from list to list, so that dropping a tensor needs no memory. Nobody waits: who meets another thread at the lists goes without
+// them, to new memory or to the allocator.
 struct OutputMemory::Kept {
   explicit Kept(const HostMemory* memory) : memory(memory) {}
 
   const HostMemory* const memory;
-  std::mutex mutex;
-  std::list<HostBytes> free;  // the last one dropped is first
-  size_t bytes = 0;           // of `free`
-  size_t most = 0;            // that `bytes` may be: of the last call's tensors
+  std::atomic<bool> is_held{false};  // `free` and `bytes` are some thread's
+  std::list<HostBytes> free;         // the last one dropped is first
+  size_t bytes = 0;                  // of `free`
+  std::atomic<size_t> most{0};       // that `bytes` may be: of the last call's tensors
+
+  bool try_hold() { return !is_held.exchange(true, std::memory_order_acquire); }
+  void hold() {
+    while (!try_hold()) std::this_thread::yield();
+  }
+  void let_go() { is_held.store(false, std::memory_order_release); }
 
   // The smallest block that is large enough, if it wastes less than a quarter; else none.
   std::list<HostBytes> take(size_t size) {
     std::list<HostBytes> taken;
-    const std::lock_guard lock(mutex);
-    most += size;
+    most.fetch_add(size, std::memory_order_relaxed);
+    if (!try_hold()) return taken;
     if (take_smallest(free, size, size + size / 4, taken)) bytes -= taken.front().size();
+    let_go();
     return taken;
   }
 
   void give_back(std::list<HostBytes> block) {
-    std::list<HostBytes> dropped;  // freed after the lock
-    const std::lock_guard lock(mutex);
+    if (!try_hold()) return;
+    std::list<HostBytes> dropped;
     bytes += block.front().size();
     free.splice(free.begin(), block);
-    while (bytes > most) {
+    while (bytes > most.load(std::memory_order_relaxed)) {
       bytes -= free.back().size();
       dropped.splice(dropped.begin(), free, std::prev(free.end()));
     }
+    let_go();
   }
 };
 
 OutputMemory::OutputMemory(const HostMemory* memory) : kept_(std::make_shared<Kept>(memory)) {}
 
 OutputMemory::~OutputMemory() {
-  std::list<HostBytes> dropped;  // freed after the lock
-  const std::lock_guard lock(kept_->mutex);
-  kept_->most = kept_->bytes = 0;
+  std::list<HostBytes> dropped;
+  kept_->hold();
+  kept_->most = 0;
+  kept_->bytes = 0;
   dropped.swap(kept_->free);
+  kept_->let_go();
 }
 
-void OutputMemory::begin_call() {
-  const std::lock_guard lock(kept_->mutex);
-  kept_->most = 0;
-}
+void OutputMemory::begin_call() { kept_->most.store(0, std::memory_order_relaxed); }
 
 HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) {
   const auto size = static_cast<size_t>(bytes_of(dtype, sizes));
@@ -77,8 +87,10 @@ HostTensor OutputMemory::tensor(DType dtype, const std::vector<int64_t>& sizes) 
 }
 
 size_t OutputMemory::kept_bytes() const {
-  const std::lock_guard lock(kept_->mutex);
-  return kept_->bytes;
+  kept_->hold();
+  const size_t bytes = kept_->bytes;
+  kept_->let_go();
+  return bytes;
 }
 
 }  // namespace toroid

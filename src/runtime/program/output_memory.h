@@ -4,7 +4,6 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "runtime/memory/host_bytes.h"

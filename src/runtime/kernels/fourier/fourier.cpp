@@ -69,7 +69,8 @@ struct Plan {
   std::vector<T> half_re, half_im;    // exp(-pi i k / n)
 };
 
-// Plans are kept while they are few and small: making one takes longer than one transform.
+// For the plan of a call, which keeps it: a run asks for none. Kept while they are few and small, for making one takes longer than one
+// transform.
 template <class T>
 std::shared_ptr<const Plan<T>> plan_of(int64_t n) {
   constexpr size_t kMost = 32;
@@ -707,18 +708,29 @@ class Rows {
   Kernel<T> kernel_ = kernel_for_this_machine<T>();
 };
 
+const ToroidOperand& whole_rows(Form form, const KernelCall& call) { return form == Form::Half ? call.inputs[0] : call.outputs[0]; }
+
 template <class T>
-void run_rows(Form form, const KernelCall& call) {
-  const ToroidOperand& whole = form == Form::Half ? call.inputs[0] : call.outputs[0];
+void run_rows(Form form, const KernelCall& call, const Plan<T>& plan) {
+  const ToroidOperand& whole = whole_rows(form, call);
   int64_t rows = 1;
   for (int32_t d = 0; d + 1 < whole.rank; ++d) rows *= whole.sizes[d];
   const int64_t n = whole.sizes[whole.rank - 1];
-  if (rows == 0 || n == 0) return;
-  const std::shared_ptr<const Plan<T>> plan = plan_of<T>(form != Form::Complex && n % 2 == 0 ? n / 2 : n);
-  const Rows<T> work(form, call, n, *plan);
+  const Rows<T> work(form, call, n, plan);
   const int64_t together = work.together(rows), blocks = (rows + together - 1) / together;
   call.pool.parallel_for(blocks, std::max<int64_t>(1, kElementsPerThread / (together * n)), [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) work.run(block * together, std::min(together, rows - block * together));
+  });
+}
+
+template <class T>
+std::unique_ptr<const KernelPlan> plan_rows(Form form, const KernelCall& call) {
+  const ToroidOperand& whole = whole_rows(form, call);
+  const int64_t n = whole.sizes[whole.rank - 1];
+  if (std::any_of(whole.sizes, whole.sizes + whole.rank, [](int64_t size) { return size == 0; }))
+    return plan_that_runs([](const KernelCall&) {});
+  return plan_that_runs([form, plan = plan_of<T>(form != Form::Complex && n % 2 == 0 ? n / 2 : n)](const KernelCall& each) {
+    run_rows<T>(form, each, *plan);
   });
 }
 
@@ -743,17 +755,13 @@ bool can_run_fourier(std::string_view name, const KernelCall& call) {
   return radices.empty() || radices.back() <= kLargestFactor;
 }
 
-void run_fourier(std::string_view name, const KernelCall& call) {
-  const Form form = form_of(name).value();
-  dtype_of(call.outputs[0]) == DType::F32 ? run_rows<float>(form, call) : run_rows<double>(form, call);
-}
-
 namespace {
 
 template <const char* kName, LibraryKernel kOfAnyLength>
 std::unique_ptr<const KernelPlan> plan_fourier(const KernelCall& call) {
   if (!can_run_fourier(kName, call)) return plan_on_contiguous<kOfAnyLength>(call);
-  return plan_that_runs([](const KernelCall& each) { run_fourier(kName, each); });
+  const Form form = form_of(kName).value();
+  return dtype_of(call.outputs[0]) == DType::F32 ? plan_rows<float>(form, call) : plan_rows<double>(form, call);
 }
 constexpr char kTransform[] = "fourier.transform", kHalf[] = "fourier.half", kReal[] = "fourier.real";
 

@@ -16,11 +16,8 @@
 
 namespace toroid {
 
-// Whether run_fourier has this call: the kernel by its name in library/library_ops.h, the length, and the dtype. Lengths with a prime
-// factor beyond some thousand are left to any_length.h.
+// Whether they take this call, inputs of any strides and outputs contiguous: the kernel by its name in library/library_ops.h, the length,
+// and the dtype. Lengths with a prime factor beyond some thousand are left to any_length.h.
 bool can_run_fourier(std::string_view name, const KernelCall& call);
-
-// Inputs of any strides, outputs contiguous.
-void run_fourier(std::string_view name, const KernelCall& call);
 
 }  // namespace toroid
