@@ -25,5 +25,6 @@ int cmd_tune(int argc, const char* const* argv);
 int cmd_tuning_worker(int argc, const char* const* argv);
 int cmd_verify(int argc, const char* const* argv);
 int cmd_doctor(int argc, const char* const* argv);
+int cmd_version(int argc, const char* const* argv);
 
 }  // namespace toroid::cli

@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
     {"tuning-worker", "try kernels for another toroid process, which starts it", cmd_tuning_worker},
     {"verify", "check that compiled programs are whole", cmd_verify},
     {"doctor", "check the machine: compilers, instructions, cache, memory", cmd_doctor},
+    {"version", "say which toroid this is, and the licences of its parts", cmd_version},
 };
 
 void print_help(FILE* to) {
@@ -48,7 +49,8 @@ int run_command(int argc, char** argv) {
     return 0;
   }
   for (const Command& command : kCommands) {
-    if (command.name == name) return with_typed_memory("running the command", [&] { return command.run(argc - 1, argv + 1); });
+    if (command.name == (name == "--version" ? "version" : name))
+      return with_typed_memory("running the command", [&] { return command.run(argc - 1, argv + 1); });
   }
   if (!name.empty()) fmt::print(stderr, "error: '{}' is no command of toroid\n\n", name);
   print_help(stderr);

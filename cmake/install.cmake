@@ -1,5 +1,4 @@
 # What `cmake --install` puts where: the command, the run library, its headers, and what find_package(toroid) and pkg-config read.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS toroid RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -16,6 +16,8 @@
 #include "graph/custom/custom_operators.h"
 #include "json_text.h"
 #include "support/byte_size.h"
+#include "support/cache_folder.h"
+#include "support/embedded_files.h"
 
 namespace toroid::cli {
 namespace {
@@ -188,6 +190,7 @@ int cmd_cache(int argc, const char* const* argv) {
   if (clear_command.is_given()) {
     const uint64_t entries = store.stats().entries;
     store.clear();
+    remove_unpacked(default_cache_folder());
     return report_count(as_json, "removed", entries, fmt::format("{} entries removed", entries));
   }
   if (export_command.is_given()) {

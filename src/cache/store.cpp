@@ -12,7 +12,6 @@
 #include "cache/store.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +35,7 @@
 #include "base/machine/out_of_memory.h"
 #include "cache/sqlite.h"
 #include "support/byte_size.h"
+#include "support/cache_folder.h"
 #include "support/hash.h"
 #include "support/log.h"
 
@@ -86,29 +86,6 @@ PRAGMA synchronous = NORMAL;
 std::string checksum_of(std::string_view key, std::string_view blob) { return Sha256().update(key).update(blob).finish().hex(); }
 
 int64_t unix_seconds() { return static_cast<int64_t>(std::time(nullptr)); }
-
-// Only ever created private; one that is there already must be.
-void check_folder(const fs::path& folder) {
-  struct stat info;
-  if (::lstat(folder.c_str(), &info) != 0) return;  // opening the file will tell
-  auto refuse = [&](const std::string& why, const std::string& mend) {
-    throw Error(ErrorKind::Environment, fmt::format("the cache folder {} {}", folder.string(), why))
-        .help((mend.empty() ? "" : mend + ", or ") + "set TOROID_CACHE_DIR to a folder of your own");
-  };
-  if (S_ISLNK(info.st_mode)) {
-    std::error_code ignored;
-    refuse("is a symbolic link, which others may be able to redirect",
-           fmt::format("set TOROID_CACHE_DIR to {}, or remove the link", fs::read_symlink(folder, ignored).string()));
-  }
-  if (!S_ISDIR(info.st_mode)) refuse("is not a folder", "remove the file");
-  if (info.st_uid != ::geteuid()) {
-    refuse(fmt::format("belongs to user {}, not to you (user {})", info.st_uid, ::geteuid()),
-           ::geteuid() == 0 ? fmt::format("run 'chown -R 0 {}'", folder.string()) : "");  // others cannot take what is not theirs
-  }
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    refuse("can be written by other users, who could plant code in it", fmt::format("run 'chmod 700 {}'", folder.string()));
-  }
-}
 
 struct FileIdentity {
   dev_t device = 0;
@@ -392,7 +369,7 @@ void Store::open(const StoreOptions& options) {
     state.give_up(std::error_code(errno, std::generic_category()).message());
     return;
   }
-  check_folder(folder);
+  check_cache_folder(folder);
   state.open();
 }
 
@@ -597,23 +574,5 @@ bool Store::is_open() const {
 fs::path Store::file() const { return state_->file; }
 
 fs::path Store::folder() const { return is_open() ? state_->file.parent_path() : fs::path(); }
-
-fs::path default_cache_folder() {
-  auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value != nullptr ? value : "");
-  };
-  if (fs::path folder = variable("TOROID_CACHE_DIR"); !folder.empty()) return folder;
-  // The XDG specification says to ignore relative paths.
-  if (fs::path folder = variable("XDG_CACHE_HOME"); folder.is_absolute()) return folder / "toroid";
-  if (fs::path home = variable("HOME"); home.is_absolute()) return home / ".cache" / "toroid";
-  passwd entry;
-  passwd* found = nullptr;
-  char buffer[4096];
-  if (::getpwuid_r(::geteuid(), &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr) {
-    if (fs::path home = entry.pw_dir; home.is_absolute()) return home / ".cache" / "toroid";
-  }
-  return {};
-}
 
 }  // namespace toroid

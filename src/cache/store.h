@@ -104,7 +104,4 @@ class Store {
   std::unique_ptr<State> state_;
 };
 
-// $TOROID_CACHE_DIR, else $XDG_CACHE_HOME/toroid, else ~/.cache/toroid; empty when there is no home.
-std::filesystem::path default_cache_folder();
-
 }  // namespace toroid

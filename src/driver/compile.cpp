@@ -85,8 +85,8 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
 }
 
 // Where a library with its own run side is asked for: that.
-std::optional<RunSide> run_side_of(const CompileModelOptions& options) {
-  return options.package && options.target == codegen::Target::Cpu ? find_run_side() : std::nullopt;
+std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole whole = Whole::Unchecked) {
+  return options.package && options.target == codegen::Target::Cpu ? find_run_side(whole) : std::nullopt;
 }
 std::string package_text(const CompileModelOptions& options) {
   const std::optional<RunSide> run_side = run_side_of(options);
@@ -685,7 +685,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   std::vector<std::string> sources = units;
   sources.insert(sources.end(), gpu_units.begin(), gpu_units.end());
   sources.insert(sources.end(), custom_units.begin(), custom_units.end());
-  const std::optional<RunSide> run_side = run_side_of(options);
+  const std::optional<RunSide> run_side = run_side_of(options, Whole::Checked);
   if (run_side) {
     needs.code = code_of_levels(model.levels, options.is_portable);
     needs.linked_kernels = entry.linked_kernels;

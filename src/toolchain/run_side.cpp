@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "support/embedded_files.h"
 #include "support/process/subprocess.h"
 
 namespace toroid {
@@ -31,16 +32,29 @@ fs::path find_folder(std::string_view what, std::string_view name, const fs::pat
 
 }  // namespace
 
-std::optional<RunSide> find_run_side() {
+std::optional<RunSide> find_run_side(Whole whole) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static_cast<void>(whole);
   return std::nullopt;
 #else
+  if (const auto files = embedded_files()) {
+    const fs::path folder = embedded_folder(*files);
+    if (whole == Whole::Checked) mend(*files, folder, "run_side/");
+    return RunSide{folder / "run_side", read_file(folder / "run_side" / "fingerprint")};
+  }
   const fs::path folder = find_folder("the run side of packages is", "run_side", "lib/toroid", "fingerprint");
   return RunSide{folder, read_file(folder / "fingerprint")};
 #endif
 }
 
-fs::path find_run_source() { return find_folder("the sources of the run side are", "run_source", "lib/toroid/source", "CMakeLists.txt"); }
+fs::path find_run_source() {
+  if (const auto files = embedded_files()) {
+    const fs::path folder = embedded_folder(*files);
+    mend(*files, folder, "run_source/");
+    return folder / "run_source";
+  }
+  return find_folder("the sources of the run side are", "run_source", "lib/toroid/source", "CMakeLists.txt");
+}
 
 namespace {
 

@@ -1,5 +1,6 @@
 // The run side of packages: what compiled programs need while they run, as archives to link, and the C library as packages may use it. The
-// build puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid.
+// build puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid. A portable toroid brings them
+// along (support/embedded_files.h).
 #pragma once
 
 #include <filesystem>
@@ -13,8 +14,10 @@ struct RunSide {
   std::filesystem::path folder;
   std::string fingerprint;  // of all its files
 };
+// Checked: files that came in the program are compared with their digests, and written anew where they differ. Who links them asks for that.
+enum class Whole { Unchecked, Checked };
 // None in builds with sanitizers, whose code needs more than the C library. Throws Error{Environment} where it is missing.
-std::optional<RunSide> find_run_side();
+std::optional<RunSide> find_run_side(Whole whole = Whole::Unchecked);
 
 // The same as sources (package/run_source.sh), for packages that others compile. Throws Error{Environment} where they are missing.
 std::filesystem::path find_run_source();
