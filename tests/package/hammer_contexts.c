@@ -14,7 +14,7 @@
  *   - of N swaps each result is wholly of the old or wholly of the new weights, and of the new ones where the swap was over before it began;
  *   - memory grows by no more than 8 MB, and an eighth for the allocator, once the most threads have run.
  *
- * Inputs are f32 (numbers from -1 to 1) or others (zeros), of the least sizes that the model's symbols allow. Linux. */
+ * Inputs are those of some_inputs.h. Linux. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "some_inputs.h"
 #include "toroid/toroid.h"
 
 enum { kMostThreads = 256, kMostTensors = 64, kMostPackages = 16, kForks = 4, kWarmUps = 3 };
@@ -89,47 +90,6 @@ static long resident_kib(void) {
 
 static int has_grown(long first_kib, long last_kib) { return last_kib - first_kib > 8 * 1024 + first_kib / 8; }
 
-static size_t bytes_of(const DLTensor* tensor) {
-  size_t bytes = tensor->dtype.bits / 8;
-  int d;
-  for (d = 0; d < tensor->ndim; ++d) bytes *= (size_t)tensor->shape[d];
-  return bytes;
-}
-
-/* Sizes from the type's text, "f32[s0, 128]"; a symbol's is its least one. */
-static void make_input(Program* program, int32_t i) {
-  DLTensor* const tensor = &program->tensors[i];
-  ToroidTensorInfo input = {sizeof input};
-  const char* next;
-  size_t k;
-  int d;
-  program->toroid->model_input(program->model, i, &input);
-  memset(tensor, 0, sizeof *tensor);
-  tensor->device.device_type = kDLCPU;
-  tensor->dtype = input.dtype;
-  tensor->ndim = input.rank;
-  tensor->shape = (int64_t*)calloc((size_t)input.rank + 1, sizeof(int64_t));
-  next = strchr(input.type, '[');
-  for (d = 0; d < input.rank; ++d) {
-    char name[64] = "";
-    int32_t s;
-    if (sscanf(next + 1, " %63[^],]", name) != 1) fail(program->path, "a type that cannot be read");
-    tensor->shape[d] = strtoll(name, NULL, 10);
-    for (s = 0; s < program->info.num_symbols; ++s) {
-      ToroidSymbolInfo symbol = {sizeof symbol};
-      program->toroid->model_symbol(program->model, s, &symbol);
-      if (strcmp(name, symbol.name) == 0) tensor->shape[d] = symbol.least;
-    }
-    next = strpbrk(next + 1, ",]");
-  }
-  tensor->data = calloc(bytes_of(tensor) + 1, 1);
-  if (input.dtype.code == kDLFloat && input.dtype.bits == 32) {
-    float* const data = (float*)tensor->data;
-    for (k = 0; k < bytes_of(tensor) / sizeof(float); ++k) data[k] = (float)((k * 37 + 11) % 201) / 100 - 1;
-  }
-  program->inputs[i] = tensor;
-}
-
 static void load(Program* program) {
   void* const library = dlopen(program->path, RTLD_NOW | RTLD_LOCAL);
   const ToroidApi* (*get)(uint32_t);
@@ -187,7 +147,10 @@ static void open_program(Program* program) {
   program->info.size = sizeof program->info;
   program->toroid->model_info(program->model, &program->info);
   if (program->info.num_inputs > kMostTensors || program->info.num_outputs > kMostTensors) fail(program->path, "too many tensors");
-  for (i = 0; i < program->info.num_inputs; ++i) make_input(program, i);
+  for (i = 0; i < program->info.num_inputs; ++i) {
+    make_input(program->toroid, program->model, i, &program->tensors[i]);
+    program->inputs[i] = &program->tensors[i];
+  }
   for (i = 0; i < program->info.num_weights; ++i) {
     ToroidWeightInfo weight = {sizeof weight};
     program->toroid->model_weight(program->model, i, &weight);
