@@ -12,6 +12,7 @@
 #include "command.h"
 #include "runtime/cuda/driver_api.h"
 #include "streams.h"
+#include "support/progress.h"
 
 namespace {
 
@@ -77,6 +78,7 @@ int run_to_the_end(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   prepare_process();
+  show_progress(true);
   try {
     const int status = run_to_the_end(argc, argv);
     // A GPU's driver takes a tenth of a second to leave in good order, for nothing: the system takes back what the process had.

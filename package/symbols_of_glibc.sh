@@ -36,9 +36,10 @@ for name in libc.so.6 ${programs:+libpthread.so.0 libdl.so.2} libm.so.6 "$("$com
   {
     echo '.text'
     awk '{ kind = $3 == "OBJECT" ? "object" : "function"; printf ".globl %s\n.type %s, @%s\n%s:\n", $2, $2, kind, $2 } END { print "ret" }' "$work/symbols"
+    echo '.section .note.GNU-stack, "", %progbits'
   } >"$work/stub.s"
   awk '$1 != version { if (version) print "};"; version = $1; print "GLIBC_" version " { global:" } { print $2 ";" } END { print "local: *; };" }' \
     "$work/symbols" >"$work/versions.map"
-  "$compiler" -shared -nostdlib -fuse-ld=bfd -Wl,-soname,"$name" -Wl,--build-id=none -Wl,--version-script="$work/versions.map" -o "$folder/$name" "$work/stub.s"
+  "$compiler" -shared -nostdlib -s -fuse-ld=bfd -Wl,-soname,"$name" -Wl,--build-id=none -Wl,--version-script="$work/versions.map" -o "$folder/$name" "$work/stub.s"
   rm -r "$work"
 done

@@ -1,7 +1,6 @@
 // toroid compile MODEL -o FILE.so
 #include <charconv>
 #include <functional>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -11,21 +10,18 @@
 #include "build_flags.h"
 #include "command.h"
 #include "describe.h"
-#include "driver/archive.h"
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
+#include "driver/write_compiled.h"
 #include "emit_benchmark.h"
 #include "emit_source.h"
 #include "explain/explain_cache.h"
 #include "flags.h"
-#include "frontend/safetensors.h"
 #include "runtime/contract/contract.h"
 #include "runtime/program/loaded_program.h"
 #include "runtime/program/package.h"
 #include "runtime/program/safetensors_weights.h"
 #include "support/signing.h"
-#include "tensor/host_tensor.h"
-#include "tensor/strided_copy.h"
 
 namespace toroid::cli {
 namespace {
@@ -51,24 +47,6 @@ SizeValues parse_sizes(std::string_view text) {
   return sizes;
 }
 
-// The levels of a package: "native", "portable", or their instruction sets, in any order. The most demanding first.
-std::vector<Isa> parse_levels(std::string_view text) {
-  if (text == "native") return {};
-  if (text == "portable") text = "baseline,avx2,avx512";
-  std::vector<Isa> levels;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    levels.push_back(parse_isa(part == "amx" ? "avx512+vnni+bf16+amx" : part));
-  }
-  // One that needs more than another comes before it.
-  const auto demands = [](const Isa& isa) { return std::pair(isa.level, isa.vnni + isa.bf16 + isa.fp16 + isa.amx); };
-  std::ranges::stable_sort(levels, std::greater(), demands);
-  const auto same = std::ranges::unique(levels);
-  levels.erase(same.begin(), same.end());
-  return levels;
-}
-
 std::string isas_text(std::span<const Isa> levels) {
   std::string text;
   for (const Isa& isa : levels) text += (text.empty() ? "" : ", ") + isa.name();
@@ -82,31 +60,6 @@ void print_compiled(const std::string& file, const ToroidProgram& program, std::
     fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
                program.training);
   }
-}
-
-// As a safetensors file, whose tensors are row-major whatever their strides in the program are.
-void write_weights_by_name(const std::string& path, const CompiledModel& model) {
-  const ProgramLibrary library(model.library, path, false);
-  const ToroidProgram& program = library.tables();
-  std::vector<SafeTensor> tensors;
-  std::vector<std::vector<std::byte>> copies;
-  for (size_t i = 0; const ToroidConstantInfo& constant : rows(program.constants, program.num_constants)) {
-    const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
-    const auto dtype = static_cast<DType>(constant.dtype);
-    const auto element = static_cast<size_t>(size_bytes(dtype));
-    SafeTensor& tensor =
-        tensors.emplace_back(SafeTensor{weight_name(constant, i), dtype, {sizes.begin(), sizes.end()}, model.constants[i]});
-    const size_t bytes = static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())) * element;
-    if (constant.strides != nullptr && !is_same_layout(sizes, rows(constant.strides, constant.rank), strides_of(sizes))) {
-      std::vector<std::byte>& copy = copies.emplace_back(bytes);
-      copy_strided(copy.data(), strides_of(sizes), model.constants[i].data(), rows(constant.strides, constant.rank), sizes, element);
-      tensor.bytes = copy;
-    } else {
-      tensor.bytes = tensor.bytes.first(bytes);
-    }
-    ++i;
-  }
-  write_safetensors(path, tensors);
 }
 
 }  // namespace
@@ -188,21 +141,14 @@ int cmd_compile(int argc, const char* const* argv) {
   if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
   for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
 
-  for (const std::string& path : {output, weights_path, write_lock_path, log_path}) {
+  for (const std::string& path : {write_lock_path, log_path}) {
     if (!path.empty()) check_writable(path);
   }
-  if (benchmark.empty()) options.package = parse_levels(cpu);
-  const bool is_archive = std::filesystem::path(output).extension() == ".a";
-  if (is_archive) {
-    if (options.target != codegen::Target::Cpu)
-      throw Error(ErrorKind::InvalidOption, "an archive is for the device cpu").help("write a library, as in -o FILE.so");
-    options.archive_prefix = archive_prefix(output);
-  }
+  if (benchmark.empty()) set_levels(options, cpu);
+  options.archive_prefix = prefix_of_output(output, options);
+  const bool is_archive = !options.archive_prefix.empty();
   const bool is_safetensors = std::filesystem::path(weights_path).extension() == kSafetensorsExtension;
-  if (is_safetensors && is_archive)
-    throw Error(ErrorKind::InvalidOption, "an archive's weights are not written by name")
-        .help("write a library's, as in -o FILE.so, which are the same");
-  options.is_portable = cpu == "portable";
+  if (!output.empty()) check_outputs(output, weights_path);
   options.keep_sources = !source.empty();
   if (!key_path.empty() && (is_archive || is_safetensors || output.empty())) {
     throw Error(ErrorKind::InvalidOption, "only libraries and their own files of weights are signed").help("leave --sign out");
@@ -219,17 +165,7 @@ int cmd_compile(int argc, const char* const* argv) {
     return 0;
   }
   if (benchmark.empty()) {
-    if (is_safetensors) {
-      write_weights_by_name(weights_path, model);
-    } else if (!weights_path.empty()) {
-      write_package(weights_path, "", model.constants, model.levels);
-    }
-    const std::vector<std::span<const std::byte>> appended = weights_path.empty() ? model.constants : decltype(model.constants)();
-    if (is_archive) {
-      write_archive(output, model.library, appended, model.levels, session.toolchain());
-    } else {
-      write_package(output, model.library, appended, model.levels);
-    }
+    write_compiled(model, output, weights_path, session);
     if (key) {
       RuntimePool pool(0);
       const auto by_key = [&](std::string_view text) { return sign(*key, text); };

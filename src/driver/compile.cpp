@@ -424,6 +424,33 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   return generate({}, std::move(program), options, threads, "", dumps, clock, {.tuner = &tuner}).code;
 }
 
+namespace {
+
+// The levels of a package: "native", "portable", or their instruction sets, in any order. The most demanding first.
+std::vector<Isa> levels_of_text(std::string_view text) {
+  if (text == "native") return {};
+  if (text == "portable") text = "baseline,avx2,avx512";
+  std::vector<Isa> levels;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    levels.push_back(parse_isa(part == "amx" ? "avx512+vnni+bf16+amx" : part));
+  }
+  // One that needs more than another comes before it.
+  const auto demands = [](const Isa& isa) { return std::pair(isa.level, isa.vnni + isa.bf16 + isa.fp16 + isa.amx); };
+  std::ranges::stable_sort(levels, std::greater(), demands);
+  const auto same = std::ranges::unique(levels);
+  levels.erase(same.begin(), same.end());
+  return levels;
+}
+
+}  // namespace
+
+void set_levels(CompileModelOptions& options, std::string_view text) {
+  options.package = levels_of_text(text);
+  options.is_portable = text == "portable";
+}
+
 void set_device(CompileModelOptions& options, std::string_view name) {
   const std::string_view kind = name.substr(0, name.find(':')), number = name.substr(std::min(name.size(), kind.size() + 1));
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);

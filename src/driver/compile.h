@@ -82,6 +82,10 @@ schedule::Forms forms_of(const CompileModelOptions& options);
 // Sets the target: "cpu", "cuda", "cuda:1" or "emulated-cuda", as commands call them. Throws Error{InvalidOption} for another name.
 void set_device(CompileModelOptions& options, std::string_view name);
 
+// Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it. Throws Error{InvalidOption} for
+// another text.
+void set_levels(CompileModelOptions& options, std::string_view text);
+
 // One question to the cache and its answer.
 struct CacheLookup {
   std::string_view what;  // "model file", "graph" or "library"

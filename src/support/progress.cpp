@@ -1,5 +1,7 @@
 #include "support/progress.h"
 
+#include <atomic>
+
 #include <fmt/format.h>
 
 namespace toroid {
@@ -7,7 +9,11 @@ namespace {
 constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kLogInterval = std::chrono::seconds(5);
 constexpr const char* kWipeLine = "\r\x1b[K";
+std::atomic<bool> progress_shown = false;
 }  // namespace
+
+void show_progress(bool shown) { progress_shown = shown; }
+bool is_progress_shown() { return progress_shown; }
 
 Progress::Progress(std::string what, size_t total, ProgressOptions options)
     : what_(std::move(what)), total_(total), options_(std::move(options)), next_print_(options_.now() + options_.quiet) {}

@@ -16,8 +16,12 @@
 
 namespace toroid {
 
+// Whether lines are shown where nothing else is said: by a command, and not by a library, whose process is another's.
+void show_progress(bool shown);
+bool is_progress_shown();
+
 struct ProgressOptions {
-  bool enabled = true;
+  bool enabled = is_progress_shown();
   bool terminal = ::isatty(STDERR_FILENO) == 1;               // rewrite the line in place
   std::chrono::milliseconds quiet = std::chrono::seconds(1);  // nothing is shown before
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;

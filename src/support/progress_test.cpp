@@ -10,7 +10,7 @@ struct FakeScreen {
   std::chrono::steady_clock::time_point time{};
   std::string text;
   ProgressOptions options(bool terminal) {
-    return {.terminal = terminal, .now = [this] { return time; }, .print = [this](const std::string& t) { text += t; }};
+    return {.enabled = true, .terminal = terminal, .now = [this] { return time; }, .print = [this](const std::string& t) { text += t; }};
   }
 };
 

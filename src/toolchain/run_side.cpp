@@ -1,5 +1,6 @@
 #include "toolchain/run_side.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -13,15 +14,23 @@ namespace toroid {
 namespace fs = std::filesystem;
 namespace {
 
+// Of the command, or of the library that the compiler is in.
 fs::path own_folder() {
+  Dl_info info = {};
   std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const bool is_known = ::dladdr(reinterpret_cast<void*>(&own_folder), &info) != 0 && info.dli_fname != nullptr;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  // The program itself has the name that it was started by, which need not be a path.
+  const std::string_view name = is_known ? info.dli_fname : "";
+  if (name.find(".so") == name.npos) return program.parent_path();
+  return fs::canonical(name, ignored).parent_path();
 }
 
-// The folder beside the command, or where an installation puts it, that has `file`. Throws Error{Environment} where there is none.
+// The folder beside the command, or where an installation puts it (`installed` in its lib), that has `file`. Throws Error{Environment} where there is none.
 fs::path find_folder(std::string_view what, std::string_view name, const fs::path& installed, std::string_view file) {
   const fs::path own = own_folder();
-  const fs::path places[] = {own / name, own.parent_path() / name, own.parent_path() / installed};
+  const fs::path above = own.parent_path();
+  const fs::path places[] = {own / name, above / name, above / "lib" / installed, own / installed, above / installed};
   for (const fs::path& folder : places) {
     if (fs::exists(folder / file)) return folder;
   }
@@ -42,7 +51,7 @@ std::optional<RunSide> find_run_side(Whole whole) {
     if (whole == Whole::Checked) mend(*files, folder, "run_side/");
     return RunSide{folder / "run_side", read_file(folder / "run_side" / "fingerprint")};
   }
-  const fs::path folder = find_folder("the run side of packages is", "run_side", "lib/toroid", "fingerprint");
+  const fs::path folder = find_folder("the run side of packages is", "run_side", "toroid", "fingerprint");
   return RunSide{folder, read_file(folder / "fingerprint")};
 #endif
 }
@@ -53,7 +62,7 @@ fs::path find_run_source() {
     mend(*files, folder, "run_source/");
     return folder / "run_source";
   }
-  return find_folder("the sources of the run side are", "run_source", "lib/toroid/source", "CMakeLists.txt");
+  return find_folder("the sources of the run side are", "run_source", "toroid/source", "CMakeLists.txt");
 }
 
 namespace {

@@ -71,6 +71,15 @@ TEST_F(CApi, NeedsNoMoreMemoryForEachModelThatIsClosed) { run("memory"); }
 TEST_F(CApi, RunsContextsInParallel) { run("contexts"); }
 TEST_F(CApi, SwapsWeightsUnderLoad) { run("swap"); }
 TEST_F(CApi, RunsOnGpus) { run("gpu", kGpu); }
+TEST_F(CApi, CompilesModels) {
+  const TempFolder written;
+  const ProcessResult result = run_process({.argv = {fmt::format("{}/c_compiler", TOROID_C_API_FOLDER),
+                                                     std::string(TOROID_SOURCE_DIR) + "/tests/c_api/programs", written.path()},
+                                            .environment = {{"TOROID_CACHE_DIR", (folder_->path() / "cache").string()}},
+                                            .timeout = std::chrono::minutes(2)});
+  EXPECT_TRUE(result.ok()) << result.outcome() << "\n" << result.output;
+  EXPECT_EQ(result.errors, "");  // a host's streams are its own
+}
 TEST_F(CApi, EndsAndTimesRunsBetweenSteps) { run("steps"); }
 
 }  // namespace

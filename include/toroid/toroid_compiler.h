@@ -1,0 +1,69 @@
+/* toroid's compiler in C: makes of a model what toroid.h runs. C99 and C++11; nothing but toroid.h is included.
+ *
+ * The library that speaks it, libtoroid_compiler.so, exports two functions: toroid_compiler, which gives the table below, and toroid_api of
+ * toroid.h, so that a program which compiles and runs links this library alone. Compiling needs g++ or clang++; what was compiled before
+ * comes from the cache, and needs neither.
+ *
+ *   const ToroidCompilerApi* compiler = toroid_compiler(TOROID_COMPILER_VERSION);
+ *   const ToroidApi* toroid = toroid_api(TOROID_API_VERSION);
+ *   ToroidModel* model;
+ *   char message[1024];
+ *   if (compiler->compile("model.pt2", "model.so", NULL, message, sizeof message) != TOROID_OK) ...
+ *   if (toroid->model_open("model.so", NULL, &model, message, sizeof message) != TOROID_OK) ...
+ *
+ * The rules of toroid.h hold here too, but that warnings go to standard error, as the environment variable TOROID_LOG says (off: none).
+ * The other environment variables of `toroid compile` count as well: TOROID_CXX, TOROID_CACHE_DIR and others. */
+#ifndef TOROID_TOROID_COMPILER_H
+#define TOROID_TOROID_COMPILER_H
+
+#include "toroid/toroid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the table below. It grows when functions are added at the end, and a library serves all versions up to its own. */
+#define TOROID_COMPILER_VERSION 1
+
+/* Options of `toroid compile`. Null and 0 are the defaults. */
+typedef struct ToroidCompileOptions {
+  size_t size; /* sizeof(ToroidCompileOptions) */
+
+  /* The processors that the program runs on: "native" (this one and better ones; the default), "portable" (any x86-64), or a list of levels,
+   * as in "avx2,avx512". */
+  const char* cpu;
+  /* What the program runs on: "cpu", the default, or "cuda" ("cuda:1", by its number). With a GPU `cpu` is null. */
+  const char* device;
+  /* A file for the weights, in the place of the output's end: "m.weights" or "m.safetensors" beside "m.so" is found when that is opened. */
+  const char* weights;
+  /* A folder with files of custom operators, besides those that TOROID_OPERATORS names and the model's own folder. */
+  const char* operators;
+  /* How many compilers run at a time; 0: one for each core. */
+  int32_t threads;
+  /* Not 0: everything is built anew, and nothing is kept. */
+  int32_t no_cache;
+} ToroidCompileOptions;
+
+typedef struct ToroidCompilerApi {
+  size_t size;             /* of this table in the library: a function beyond it is not there */
+  uint32_t version;        /* the newest version that the library serves */
+  const char* description; /* "toroid 0.1.0" */
+
+  /* Compiles the file `model`, a .pt2 of torch.export or a text in toroid's form, and writes `output`: a package for model_open, or where the
+   * name ends in ".a" a static archive, with a header beside it. The output is there whole or not at all. options may be null. Several
+   * threads may compile at once; of the same model one does, and the others take its result.
+   *
+   * TOROID_ERROR_PACKAGE: the model is damaged or no model. TOROID_ERROR_UNSUPPORTED: it has operators that toroid lacks, which the message
+   * names. TOROID_ERROR_ENVIRONMENT: there is no compiler, it fails, or a file cannot be read or written. TOROID_ERROR_ARGUMENT: a null path,
+   * or an option with a value that it cannot have. */
+  ToroidStatus (*compile)(const char* model, const char* output, const ToroidCompileOptions* options, char* message, size_t message_size);
+} ToroidCompilerApi;
+
+/* The table, which lives as long as the library; null for a version that it does not serve. version: TOROID_COMPILER_VERSION of this
+ * header. */
+const ToroidCompilerApi* toroid_compiler(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

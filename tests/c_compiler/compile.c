@@ -1,0 +1,108 @@
+/* toroid_compiler.h: compiles models of tests/c_api/programs and runs them. Arguments: that folder, and one to write to. */
+#include "../c_api/check.h"
+#include "toroid/toroid_compiler.h"
+
+static char model[4096], output[4096], message[1024];
+
+static const char* path_in(char* path, const char* folder, const char* name) {
+  snprintf(path, 4096, "%s/%s", folder, name);
+  return path;
+}
+
+static void compile_and_run(const ToroidCompilerApi* compiler, const char* folder) {
+  const ToroidApi* const toroid = toroid_api(TOROID_API_VERSION);
+  ToroidModel* opened = NULL;
+  ToroidContext* context = NULL;
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  int64_t shape[2] = {2, 3};
+  DLTensor x = tensor_of(data, kF32, shape, 2);
+  const DLTensor* inputs[1];
+  DLManagedTensor* outputs[1] = {NULL};
+  inputs[0] = &x;
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "scaled.so"), NULL, message, sizeof message));
+  CHECK_TEXT("", message);
+  CHECK_STATUS(TOROID_OK, toroid->model_open(output, NULL, &opened, message, sizeof message));
+  CHECK_STATUS(TOROID_OK, toroid->context_create(opened, NULL, &context, message, sizeof message));
+  CHECK_STATUS(TOROID_OK, toroid->context_run(context, inputs, 1, outputs, 1, NULL));
+  CHECK(outputs[0] != NULL && ((const float*)outputs[0]->dl_tensor.data)[5] == 18);
+  delete_tensor(outputs[0]);
+  toroid->context_destroy(context);
+  toroid->model_close(opened);
+}
+
+static int is_there(const char* path) {
+  FILE* const file = fopen(path, "rb");
+  if (file != NULL) fclose(file);
+  return file != NULL;
+}
+
+static void take_options(const ToroidCompilerApi* compiler, const char* folder) {
+  ToroidCompileOptions options = {sizeof(ToroidCompileOptions)};
+  char weights[4096], header[4096];
+  options.cpu = "baseline,avx2";
+  options.weights = path_in(weights, folder, "apart.safetensors");
+  options.threads = 1;
+  options.no_cache = 1;
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "apart.so"), &options, message, sizeof message));
+  CHECK(is_there(output) && is_there(weights));
+  options.weights = NULL;
+  options.cpu = NULL;
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "scaled.a"), &options, message, sizeof message));
+  CHECK(is_there(output) && is_there(path_in(header, folder, "scaled.h")));
+  /* A caller that was built with an older header. */
+  options.size = sizeof(size_t);
+  options.threads = -1;
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "older.so"), &options, NULL, 0));
+}
+
+static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* folder) {
+  struct {
+    ToroidCompileOptions options;
+    int64_t later;
+  } newer = {{0}, 1};
+  ToroidCompileOptions options = {sizeof(ToroidCompileOptions)};
+  FILE* file;
+  path_in(output, folder, "refused.so");
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(NULL, output, NULL, message, sizeof message));
+  CHECK_TEXT("'model' is null", message);
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, NULL, NULL, message, sizeof message));
+  CHECK_TEXT("'output' is null", message);
+  options.threads = -1;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  CHECK_TEXT("'threads' is -1", message);
+  options.threads = 0;
+  options.cpu = "pentium";
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  options.cpu = NULL;
+  options.device = "abacus";
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, cuda (or cuda:1, by its number), emulated-cuda", message);
+  options.device = "cuda";
+  options.cpu = "native";
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  options.size = 0;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  newer.options.size = sizeof newer;
+  CHECK_STATUS(TOROID_ERROR_UNSUPPORTED, compiler->compile(model, output, &newer.options, message, sizeof message));
+  CHECK_STATUS(TOROID_ERROR_ENVIRONMENT, compiler->compile("none.pt2", output, NULL, message, sizeof message));
+  CHECK_STATUS(TOROID_ERROR_ENVIRONMENT, compiler->compile(model, "/none/m.so", NULL, message, sizeof message));
+  path_in(model, folder, "damaged.pt2");
+  file = fopen(model, "wb");
+  CHECK(file != NULL && fputs("no archive", file) > 0 && fclose(file) == 0);
+  CHECK_STATUS(TOROID_ERROR_PACKAGE, compiler->compile(model, output, NULL, message, sizeof message));
+  CHECK(!is_there(output));
+}
+
+int main(int argc, char** argv) {
+  const ToroidCompilerApi* const compiler = toroid_compiler(TOROID_COMPILER_VERSION);
+  if (argc != 3) return 2;
+  CHECK(toroid_compiler(0) == NULL && toroid_compiler(TOROID_COMPILER_VERSION + 1) == NULL);
+  CHECK(compiler->size == sizeof *compiler && compiler->version == TOROID_COMPILER_VERSION);
+  CHECK_TEXT(toroid_api(TOROID_API_VERSION)->description, compiler->description);
+  path_in(model, argv[1], "scaled.txt");
+  compile_and_run(compiler, argv[2]);
+  take_options(compiler, argv[2]);
+  say_what_is_wrong(compiler, argv[2]);
+  use_all();
+  return result();
+}
