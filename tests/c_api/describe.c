@@ -100,6 +100,41 @@ static void describe_late(const ToroidApi* api, const char* folder) {
   api->model_close(model);
 }
 
+static char lines[1024];
+static int num_lines = 0;
+
+static void keep_line(void* user, int32_t level, const char* line) {
+  CHECK(user == lines && level == TOROID_LOG_INFO && strchr(line, '\n') == NULL);
+  if (strlen(lines) + strlen(line) + 2 < sizeof lines) strcat(strcat(lines, line), ";");
+  ++num_lines;
+}
+
+static void tell_a_log(const ToroidApi* api, const char* folder) {
+  ToroidModelOptions options = {sizeof options};
+  ToroidModel* model;
+  float w[3] = {1, 2, 3};
+  int64_t three = 3;
+  DLTensor value = tensor_of(w, kF32, &three, 1);
+  const DLTensor* values[1];
+  const char* names[1] = {"w"};
+  values[0] = &value;
+  options.log = keep_line;
+  options.log_user = lines;
+  model = open_or_exit(api, folder, "scaled", &options);
+  CHECK_TEXT("scaled.so is open;", lines);
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(model, names, values, 1, NULL, 0));
+  CHECK_TEXT("scaled.so is open;1 weights of scaled.so are new;", lines);
+  api->model_close(model);
+  CHECK(num_lines == 2);
+}
+
+static void measure(const ToroidApi* api) {
+  double bytes_per_s = 0, flops_per_s = 0;
+  char message[256] = "";
+  CHECK_STATUS(TOROID_OK, api->measure_machine(1, &bytes_per_s, &flops_per_s, message, sizeof message));
+  CHECK(bytes_per_s > 1e6 && bytes_per_s < 1e14 && flops_per_s > 1e6 && flops_per_s < 1e15);
+}
+
 int main(int argc, char** argv) {
   const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
   use_all();
@@ -110,5 +145,7 @@ int main(int argc, char** argv) {
   describe_scaled(api, argv[1]);
   describe_other_versions(api, argv[1]);
   describe_late(api, argv[1]);
+  tell_a_log(api, argv[1]);
+  measure(api);
   return result();
 }

@@ -15,6 +15,7 @@ compare() {
   local model=$1 name inputs verdict
   name=$(basename "$model" .pt2)
   tree=$(mktemp -d "$work/tree.XXXXXX")
+  export CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 # trees differ in their folder alone
   TOROID_ONEDNN=0 "$build/toroid" compile "$model" --emit-source "$tree/source" "${flags[@]}" 2>"$tree/log" &&
     { cmake -S "$tree/source" -B "$tree/build" -G Ninja "${configure[@]}" && cmake --build "$tree/build" -j "$build_jobs"; } >"$tree/log" 2>&1 &&
     "${emulator[@]}" "$tree/build/example" "$tree/build/$name.so" >"$tree/log" 2>&1 ||
