@@ -36,6 +36,7 @@ for tool in "${tools[@]}"; do
       ;;
   esac
   for name in "${names[@]}"; do
+    [[ $tool/$name != valgrind/memory ]] || continue # which it needs itself for each library
     mkdir -p "$work/copy" && cp "$work"/*.so "$work/copy/" # programs write beside them
     if UBSAN_OPTIONS=print_stacktrace=1 timeout 600 "${run[@]}" "$folder/tests/c_api_$name" "$work/copy" >"$work/log" 2>&1; then
       passed=$((passed + 1))
