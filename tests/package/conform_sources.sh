@@ -2,12 +2,13 @@
 # Models as source packages, built by CMake alone, against `toroid run` of the model: the results are the same bytes. Takes minutes: the first
 # model builds the run side, which the others find in a compiler cache.
 #
-# usage: [CROSS=TRIPLE] [SANITIZE=LIST] conform_sources.sh BUILD_FOLDER [--jobs N] MODEL.pt2... [-- FLAGS OF COMPILE...]
+# usage: [CROSS=TRIPLE] [SANITIZE=LIST] [CLANG=1] conform_sources.sh BUILD_FOLDER [--jobs N] MODEL.pt2... [-- FLAGS OF COMPILE...]
 #        prints what differs, and "N right, M wrong"
 #   CROSS=aarch64-linux-gnu      (Debian's g++-aarch64-linux-gnu and qemu-user-static) builds them for that and runs them by an emulator; results
 #                                are then within tolerance
 #   SANITIZE=address,undefined   builds the program and its run side with these sanitizers, and the first finding ends a run; results are then
 #                                within tolerance, as there is less optimisation
+#   CLANG=1                      builds them with clang++; results are then within tolerance
 set -euo pipefail
 
 # compare MODEL: prints a line for each of its inputs: right or wrong.
@@ -29,7 +30,7 @@ compare() {
     if "${emulator[@]}" "${preload[@]}" "$run_package" "$tree/build/$name.so" "$inputs" "$tree/package.safetensors" >"$tree/log" 2>&1 &&
       TOROID_ONEDNN=0 "$build/toroid" run "$model" --inputs "$inputs" --outputs "$tree/model.safetensors" 2>"$tree/log"; then
       if cmp "$tree/package.safetensors" "$tree/model.safetensors" >"$tree/log" 2>&1 ||
-        { [[ -n ${CROSS:-}${SANITIZE:-} ]] && "$build/toroid" compare "$tree/package.safetensors" "$tree/model.safetensors" >"$tree/log" 2>&1; }; then
+        { [[ -n ${CROSS:-}${SANITIZE:-}${CLANG:-} ]] && "$build/toroid" compare "$tree/package.safetensors" "$tree/model.safetensors" >"$tree/log" 2>&1; }; then
         verdict=right
       fi
     fi
@@ -57,6 +58,7 @@ fi
 
 configure=() emulator=() preload=() run_package=$build/tests/run_package
 ! command -v ccache >/dev/null || configure=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+[[ -z ${CLANG:-} ]] || configure+=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 if [[ -n ${CROSS:-} ]]; then
   emulator=("qemu-${CROSS%%-*}-static" -L "/usr/$CROSS") run_package=$work/run_package
   configure+=(-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=${CROSS%%-*}" "-DCMAKE_C_COMPILER=$CROSS-gcc" "-DCMAKE_CXX_COMPILER=$CROSS-g++"

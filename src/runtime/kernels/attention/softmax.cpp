@@ -11,12 +11,12 @@ namespace {
 
 constexpr float kLeast = -86.6f;  // exp of less is not normal
 
-// Keeps the compiler from fusing the multiplication that gave x with what follows.
+// Keeps the compiler from fusing the multiplication that gave x with what follows. clang fuses within an expression alone.
 template <class Vector>
 TOROID_INLINE void keep_rounded([[maybe_unused]] Vector& x) {
-#if defined(__x86_64__)
+#ifdef TOROID_NAMES_INSTRUCTIONS
   asm("" : "+x"(x));
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(__clang__)
   asm("" : "+w"(x));
 #endif
 }

@@ -15,7 +15,7 @@ namespace {
 // Keeps the compiler from reading x from memory again for each sum that it is added to.
 template <class Vector>
 TOROID_INLINE void stay_in_register([[maybe_unused]] Vector& x) {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
   asm("" : "+v"(x));
 #endif
 }
@@ -23,8 +23,11 @@ TOROID_INLINE void stay_in_register([[maybe_unused]] Vector& x) {
 // x = its elements at these places. AVX2 and AVX-512 have the instruction; compilers disagree on its name.
 template <class Vector, class Integers>
 TOROID_INLINE void permute([[maybe_unused]] Vector& x, [[maybe_unused]] const Integers& places) {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
   asm("vpermps %0, %1, %0" : "+v"(x) : "v"(places));
+#elif defined(__x86_64__)
+  const Vector before = x;
+  for (size_t l = 0; l < sizeof(Vector) / sizeof(float); ++l) x[l] = before[places[l]];
 #endif
 }
 

@@ -33,7 +33,7 @@ class FirstLanes {
   using Element = ElementOf<Vector>;
 
   TOROID_INLINE explicit FirstLanes(int64_t count) {
-    if constexpr (sizeof(Vector) == 64) {
+    if constexpr (kHasMask) {
       mask_ = static_cast<uint16_t>((1u << count) - 1);
     } else {
       for (int l = 0; l < kLanes; ++l) mask_[l] = l < count ? ~Bits{0} : Bits{0};
@@ -42,7 +42,7 @@ class FirstLanes {
 
   // The others become 0.
   TOROID_INLINE void load(const Element* from, Vector& x) const {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
     if constexpr (sizeof(Vector) == 64 && sizeof(Element) == 4) {
       asm volatile("vmovups (%1), %0 %{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask_) : "memory");
       return;
@@ -57,13 +57,13 @@ class FirstLanes {
       return;
     }
 #endif
-    if constexpr (sizeof(Vector) == 16) {
+    if constexpr (!kHasMask) {
       for (int l = 0; l < kLanes; ++l) x[l] = mask_[l] != 0 ? from[l] : Element{0};
     }
   }
 
   TOROID_INLINE void store(const Vector& x, Element* to) const {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
     if constexpr (sizeof(Vector) == 64 && sizeof(Element) == 4) {
       asm volatile("vmovups %0, (%1) %{%2%}" : : "v"(x), "r"(to), "Yk"(mask_) : "memory");
       return;
@@ -78,7 +78,7 @@ class FirstLanes {
       return;
     }
 #endif
-    if constexpr (sizeof(Vector) == 16) {
+    if constexpr (!kHasMask) {
       for (int l = 0; l < kLanes; ++l) {
         if (mask_[l] != 0) to[l] = x[l];
       }
@@ -87,11 +87,17 @@ class FirstLanes {
 
  private:
   static constexpr int kLanes = kLanesOf<Vector>;
+  // A mask register; else a vector of masks.
+#ifdef TOROID_NAMES_INSTRUCTIONS
+  static constexpr bool kHasMask = sizeof(Vector) == 64;
+#else
+  static constexpr bool kHasMask = false;
+#endif
   using Bits = std::conditional_t<sizeof(Element) == 4, uint32_t, uint64_t>;
   struct Register {
     using Type = uint16_t;
   };
-  typename std::conditional_t<sizeof(Vector) == 64, Register, VectorOfBytes<Bits, sizeof(Vector)>>::Type mask_;
+  typename std::conditional_t<kHasMask, Register, VectorOfBytes<Bits, sizeof(Vector)>>::Type mask_;
 };
 
 // What is done with the sums of a vector of columns before a residual is added.
@@ -110,7 +116,7 @@ class Affine {
 
   // x * scale + bias
   TOROID_INLINE void apply(Vector& x) const {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
     if constexpr (kLanesOf < Vector >> 4) {  // compilers fuse where they like to
       asm("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(scale_), "v"(bias_));
       return;
@@ -131,7 +137,7 @@ class Bounds {
 
   // Of equal numbers, and where one is NaN, the instructions give their second operand, which is x.
   TOROID_INLINE void apply(Vector& x) const {
-#ifdef __x86_64__
+#ifdef TOROID_NAMES_INSTRUCTIONS
     if constexpr (kLanesOf < Vector >> 4) {
       asm("vmaxps %0, %1, %0" : "+v"(x) : "v"(low_));
       asm("vminps %0, %1, %0" : "+v"(x) : "v"(high_));

@@ -14,22 +14,33 @@ float widened(DType dtype, uint16_t bits) {
 }
 uint16_t rounded(DType dtype, float value) { return dtype == DType::BF16 ? BFloat16(value).bits : Float16(value).bits; }
 
-#ifdef __x86_64__
-// Float16 by the processor's own instructions, for as many lanes as the vector has.
+// Float16 by the processor's own instructions, for as many lanes as the vector has. To nearest, of two as near to the even one, whatever the
+// caller's mode is.
+#ifdef __clang__
+template <class Bits, class Vector>
+TOROID_INLINE void widen_float16(const Bits& bits, Vector& wide) {
+  wide = __builtin_convertvector((typename VectorOfBytes<__fp16, sizeof(Bits)>::Type)bits, Vector);
+}
+template <class Vector, class Bits>
+TOROID_INLINE void round_float16(const Vector& wide, Bits& bits) {
+  bits = (Bits) __builtin_convertvector(wide, typename VectorOfBytes<__fp16, sizeof(Bits)>::Type);
+}
+#elif defined(__x86_64__)
 TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 32>::Type& bits, Vector16& wide) {
   asm("vcvtph2ps %1, %0" : "=v"(wide) : "v"(bits));
 }
 TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 16>::Type& bits, Vector8& wide) {
   asm("vcvtph2ps %1, %0" : "=x"(wide) : "x"(bits));
 }
-// To nearest, of two as near to the even one, whatever the caller's mode is.
 TOROID_INLINE void round_float16(const Vector16& wide, VectorOfBytes<uint16_t, 32>::Type& bits) {
   asm("vcvtps2ph $0, %1, %0" : "=v"(bits) : "v"(wide));
 }
 TOROID_INLINE void round_float16(const Vector8& wide, VectorOfBytes<uint16_t, 16>::Type& bits) {
   asm("vcvtps2ph $0, %1, %0" : "=x"(bits) : "x"(wide));
 }
+#endif
 
+#ifdef __x86_64__
 // Both give the number of elements that they did: whole vectors.
 template <class Vector, class Integers>
 TOROID_INLINE int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t count, float* to) {

@@ -174,7 +174,7 @@ void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Ma
 
 void multiply_in_tiles(const KernelCall& call, const Cut&, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
                        const ProductOutput& out) {
-  const NarrowProduct product = {Int4Tiles{b}, b.steps(), 1};
+  const NarrowProduct<Int4Tiles> product = {Int4Tiles{b}, b.steps(), 1};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) { pack_rows_in_parts(a, first, count, s.k, out); };
   for_each_tile_block(
       call.pool, s.m, s.n, b.steps() * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);

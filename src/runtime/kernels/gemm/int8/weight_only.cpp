@@ -69,7 +69,7 @@ class InTiles {
   void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
     const FloatRows a(call.inputs[0], batch);
     const int64_t parts = a.parts();
-    const NarrowProduct product = {Int8Tiles{steps_, reinterpret_cast<const std::byte*>(packed)}, steps_, parts};
+    const NarrowProduct<Int8Tiles> product = {Int8Tiles{steps_, reinterpret_cast<const std::byte*>(packed)}, steps_, parts};
     auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_rows_in_parts(a, first_row, rows, s_.k, out); };
     for_each_tile_block(
         call.pool, s_.m, s_.n, parts * steps_ * kTileBytes, pack, [&](const TileBlock& block) { product.multiply(block); }, out);
