@@ -26,6 +26,7 @@ import further_rows
 import models
 import peers
 import training
+import written_attention
 
 
 def run(command, log, timeout, **environment):
@@ -160,9 +161,14 @@ def timed(function):
     return lambda: do_bench(function, warmup=25, rep=80, return_mode="median")
 
 
-def further_sides(options, row, name, arguments):
-    """JAX and the libraries; where JAX fails, the row says so."""
+def further_sides(torch, options, row, name, arguments):
+    """FlexAttention, JAX and the libraries. Where one of the first two fails, the row says so."""
     sides = {}
+    function = written_attention.flex(torch, name, arguments) if "flex" in options.peers else None
+    if function is not None:
+        function = compiled(torch, row, function, arguments, options.inductor_seconds, "flex")
+    if function is not None:
+        sides["flex_ms"] = timed(lambda: function(*arguments))
     if "jax" in options.peers:
         def by_jax():
             try:
@@ -217,7 +223,7 @@ def time_row(torch, options, name, make_module, make, scratch, floor_ms=None, co
                 function = compiled(torch, row, torch.compile(module, mode=mode), arguments, options.inductor_seconds, peer)
                 if function is not None:
                     sides[f"{peer}_ms"] = timed(lambda function=function: function(*arguments))
-        sides.update(further_sides(options, row, name, arguments))
+        sides.update(further_sides(torch, options, row, name, arguments))
         if not time_sides(options, row, sides, where, name, scratch):
             return row
     got = results_of(options, row, where, path("out"))
@@ -263,14 +269,14 @@ def time_training(torch, options, name, make_module, make, scratch):
 def table(results):
     number = lambda row, key, form: format(row[key], form) if isinstance(row.get(key), (int, float)) else "-"
     of_floor = lambda row: format(row["toroid_ms"] / row["floor_ms"], ".2f") if "floor_ms" in row else "-"
-    lines = [f"{'row':<26}{'floor ms':>9}{'of it':>6}{'eager ms':>9}{'inductor':>9}{'autotune':>9}{'jax':>8}{'libs':>8}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
+    lines = [f"{'row':<26}{'floor ms':>9}{'of it':>6}{'eager ms':>9}{'inductor':>9}{'autotune':>9}{'flex':>9}{'jax':>8}{'libs':>8}{'toroid':>9}{'ratio':>7}{'by one':>8}{'host us':>8}{'compile s':>10}"
              f"{'inductor s':>11}{'warm s':>7}{'difference':>11}"]
     for row in results:
         if "ratio" not in row:
             lines.append(f"{row['row']:<26} {row.get('error')}")
             continue
         lines.append(f"{row['row']:<26}{number(row, 'floor_ms', '.3f'):>9}{of_floor(row):>6}{number(row, 'eager_ms', '.3f'):>9}{number(row, 'inductor_ms', '.3f'):>9}"
-                     f"{number(row, 'max-autotune_ms', '.3f'):>9}{number(row, 'jax_ms', '.3f'):>8}{number(row, 'libraries_ms', '.3f'):>8}{row['toroid_ms']:>9.3f}"
+                     f"{number(row, 'max-autotune_ms', '.3f'):>9}{number(row, 'flex_ms', '.3f'):>9}{number(row, 'jax_ms', '.3f'):>8}{number(row, 'libraries_ms', '.3f'):>8}{row['toroid_ms']:>9.3f}"
                      f"{row['ratio']:>7.2f}{number(row, 'one_by_one_ms', '.3f'):>8}{number(row, 'host_us', '.1f'):>8}"
                      f"{row['compile_s']:>10.1f}{number(row, 'inductor_compile_s', '.1f'):>11}{row['warm_s']:>7.1f}"
                      f"{row['difference']:>11.1e} {row.get('inductor', '')}")

@@ -4,6 +4,8 @@ A floor is what no program can be much quicker than: the bytes that must move at
 operations at its rate of matrix products, whichever takes longer. Positions of sorts and selections are compared by the elements that they name,
 as equal elements may come in any order.
 """
+import written_attention
+
 OPERATIONS_PER_S = 790e12  # of products of 16-bit floats, an H100's and an H200's at the power that they may take
 
 
@@ -49,6 +51,8 @@ def rows(torch, bytes_per_s):
     yield attention("attention_4096_128_causal", 4, 32, 4096, 128, causal=True)
     yield ("attention_decode", lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, enable_gqa=True),
            lambda: (make(8, 32, 1, 128), make(8, 8, 8192, 128), make(8, 8, 8192, 128)), floor_ms(2 * 2 * 8 * 8 * 8192 * 128), results)
+
+    yield from written_attention.rows(torch, floor_ms, make)
 
     def norm(x, weight, bias, gradient):
         size = [x.shape[-1]]

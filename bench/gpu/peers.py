@@ -1,4 +1,4 @@
-"""Peers of check.py beside PyTorch's eager and default compiled modes: its max-autotune, JAX, and NVIDIA's libraries called directly.
+"""Peers of check.py beside PyTorch's eager and default compiled modes: its max-autotune, FlexAttention (written_attention.py), JAX, and NVIDIA's libraries called directly.
 
 Each gives the milliseconds of a row, from an emptied L2 cache, or None where it does not do the row. JAX and libraries.cu know rows by name.
 """
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-NAMES = ("eager", "inductor", "max-autotune", "jax", "libraries")
+NAMES = ("eager", "inductor", "max-autotune", "flex", "jax", "libraries")
 
 
 class Libraries:

@@ -80,6 +80,27 @@ graph(q: bf16[8, 32, s0, 128], k: bf16[8, 8, s0, 128], v: bf16[8, 8, s0, 128], m
   z: bf16[8, 32, s0, 128] = aten::scaled_dot_product_attention(q, k, v, attn_mask=m, enable_gqa=True)
   return y, z
 })"},
+    // The table of the tiles of which scores count comes before.
+    {"attention_of_scores", R"(
+sym s0 in [1, 4096]
+graph(q: bf16[8, 4, s0, 128], k: bf16[8, 2, s0, 128], v: bf16[8, 2, s0, 128], d: i64[8, s0]) {
+  p: f32[8, 4, s0, s0] = library.attention.product(q, k)
+  t: f32[8, 4, s0, s0] = tanh(p)
+  r: i64[8, 1, s0, 1] = reshape(d)
+  of_row: i64[8, 4, s0, s0] = expand(r)
+  c: i64[8, 1, 1, s0] = reshape(d)
+  of_column: i64[8, 4, s0, s0] = expand(c)
+  same: bool[8, 4, s0, s0] = eq(of_row, of_column)
+  i: i64[8, 4, s0, s0] = iota(dim=2)
+  j: i64[8, 4, s0, s0] = iota(dim=3)
+  n: i64[8, 4, s0, s0] = sub(i, j)
+  f: f32[8, 4, s0, s0] = cast(n)
+  a: f32[8, 4, s0, s0] = add(t, f)
+  h: f32[8, 4, s0, s0] = full(value=-inf)
+  s: f32[8, 4, s0, s0] = where(same, a, h)
+  y: bf16[8, 4, s0, 128] = library.attention.of_scores(q, k, v, s, attributes=[false])
+  return y
+})"},
     {"index_add_of_rows", R"(
 graph(x: f32[100, 256], rows: i64[64], y: f32[64, 256]) {
   z: f32[100, 256] = aten::index_add(x, 0, rows, y)

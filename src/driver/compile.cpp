@@ -37,6 +37,7 @@
 #include "passes/attention/fold_masks.h"
 #include "passes/attention/merge_attention.h"
 #include "passes/attention/merge_gradient.h"
+#include "passes/attention/write_scores.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
@@ -319,6 +320,10 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   const auto has_kernel = [&](const TensorType& q, const TensorType& v) {
     return tensor_cores(options) != schedule::TensorCores::None && schedule::has_attention_kernel(q, v);
   };
+  if (options.target != codegen::Target::Cpu && options.optimise && write_scores(program, has_kernel)) {
+    remove_dead_code(program);
+    dumps.write("write-scores", [&] { return to_text(program, {.provenance = true}); });
+  }
   if (options.target != codegen::Target::Cpu && options.optimise && merge_attention(program, has_kernel)) {
     fold_masks(program);
     remove_dead_code(program);

@@ -218,6 +218,47 @@ HostTensor convolution(const HostTensor& x, const HostTensor& weight, const Host
                                 : convolution_wide<uint64_t>(x, weight, bias, how, std::move(sizes));
 }
 
+HostTensor attention_product(const HostTensor& q, const HostTensor& k) {
+  const std::vector<int64_t>&s = q.sizes(), &of_keys = k.sizes();
+  TOROID_CHECK(s.size() == 4 && of_keys.size() == 4 && of_keys[1] > 0 && s[1] % of_keys[1] == 0, "the product of {} and {}", to_string(q),
+               to_string(k));
+  const int64_t group = s[1] / of_keys[1], queries = s[2], keys = of_keys[2], width = s[3];
+  const std::vector<double> query = q.to_doubles(), key = k.to_doubles();
+  std::vector<int64_t> sizes = {s[0], s[1], queries, keys};
+  std::vector<double> out(static_cast<size_t>(numel(sizes)));
+  for (int64_t b = 0; b < s[0] * s[1]; ++b) {
+    for (int64_t i = 0; i < queries; ++i) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const double *q_row = query.data() + (b * queries + i) * width, *k_row = key.data() + (b / group * keys + j) * width;
+        double dot = 0;
+        for (int64_t e = 0; e < width; ++e) dot += q_row[e] * k_row[e];
+        out[static_cast<size_t>((b * queries + i) * keys + j)] = dot;
+      }
+    }
+  }
+  return HostTensor::from_doubles(DType::F32, std::move(sizes), out);
+}
+
+HostTensor attention_of_scores(const HostTensor& scores, const HostTensor& v, bool nan_of_nothing) {
+  const std::vector<int64_t>&s = scores.sizes(), &of_values = v.sizes();
+  TOROID_CHECK(s.size() == 4 && of_values.size() == 4 && of_values[1] > 0 && s[1] % of_values[1] == 0, "attention of scores {} and {}",
+               to_string(scores), to_string(v));
+  const int64_t group = s[1] / of_values[1], queries = s[2], keys = s[3], width = of_values[3];
+  std::vector<double> weights = scores.to_doubles();
+  const std::vector<double> value = v.to_doubles();
+  std::vector<int64_t> sizes = {s[0], s[1], queries, width};
+  std::vector<double> out(static_cast<size_t>(numel(sizes)), 0);
+  for (int64_t r = 0; r < s[0] * s[1] * queries; ++r) {
+    const std::span<double> row(weights.data() + r * keys, static_cast<size_t>(keys));
+    const bool sees_nothing = std::all_of(row.begin(), row.end(), [](double x) { return x == -std::numeric_limits<double>::infinity(); });
+    softmax(row);
+    double* const to = out.data() + r * width;
+    multiply(row.data(), value.data() + r / queries / group * keys * width, to, 1, static_cast<size_t>(width), static_cast<size_t>(keys));
+    if (sees_nothing && nan_of_nothing) std::fill_n(to, width, std::nan(""));
+  }
+  return HostTensor::from_doubles(v.dtype(), std::move(sizes), out);
+}
+
 HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal, double scale) {
   const size_t rank = q.sizes().size();
   TOROID_CHECK(rank >= 2 && k.sizes().size() == rank && v.sizes().size() == rank, "attention of {}, {} and {}", to_string(q), to_string(k),

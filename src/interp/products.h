@@ -24,4 +24,9 @@ HostTensor convolution(const HostTensor& x, const HostTensor& weight, const Host
 // nowhere gives 0.
 HostTensor attention(const HostTensor& q, const HostTensor& k, const HostTensor& v, const HostTensor* mask, bool causal, double scale);
 
+// The same in two parts (passes/attention/write_scores.h), [B, H, L, E] each; k and v may have fewer heads. q k^T, in F32.
+HostTensor attention_product(const HostTensor& q, const HostTensor& k);
+// softmax(scores) v, in v's dtype. `nan_of_nothing`: what a query is whose scores are all -inf, else 0.
+HostTensor attention_of_scores(const HostTensor& scores, const HostTensor& v, bool nan_of_nothing);
+
 }  // namespace toroid

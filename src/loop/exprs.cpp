@@ -321,6 +321,22 @@ std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>&
   return order;
 }
 
+Scores Scores::of(const ExprTable& exprs, std::vector<sym::Expr> axes, ExprId value, std::optional<ExprId> visible) {
+  Scores scores{std::move(axes), value, visible, {}};
+  for (ExprId id : reachable(exprs, toroid::loop::roots(scores))) {
+    const auto* load = std::get_if<Load>(&exprs.node(id).op);
+    if (load == nullptr || std::find(scores.reads.begin(), scores.reads.end(), load->buffer) != scores.reads.end()) continue;
+    scores.reads.push_back(load->buffer);
+  }
+  return scores;
+}
+
+std::vector<ExprId> roots(const Scores& scores) {
+  std::vector<ExprId> result = {scores.value};
+  if (scores.visible) result.push_back(*scores.visible);
+  return result;
+}
+
 std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation) {
   return match(
       computation.work, [](const Map& w) { return std::vector<ExprId>{w.value}; },
@@ -335,7 +351,7 @@ std::vector<ExprId> roots(const LoopProgram& program, const Computation& computa
         }
         return result;
       },
-      [](const Call&) { return std::vector<ExprId>{}; }, [](const Bind&) { return std::vector<ExprId>{}; });
+      [](const Call& w) { return w.scores ? roots(*w.scores) : std::vector<ExprId>{}; }, [](const Bind&) { return std::vector<ExprId>{}; });
 }
 
 std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation) {
@@ -426,6 +442,7 @@ std::vector<sym::Expr> size_symbols(const LoopProgram& program, const Computatio
           add(operand.offset);
         }
         add_all(integers_of(w.op));
+        if (w.scores) add_all(w.scores->axes);
       },
       [](const Bind&) {});
   return result;

@@ -184,12 +184,24 @@ struct Operand {
   std::vector<sym::Expr> strides;
   sym::Expr offset;
 };
+// What an attention computes of its products, for its softmax (passes/attention/write_scores.h): `value` at [batch, head, query, key], an
+// F32 in which the accumulator 0 stands for the product of the query and the key. Where `visible`, a Bool that does not depend on the
+// product, is false, the score does not count.
+struct Scores {
+  std::vector<sym::Expr> axes;  // four
+  ExprId value;
+  std::optional<ExprId> visible;
+  std::vector<BufferId> reads;  // what both load, each once: Scores::of
+  static Scores of(const ExprTable& exprs, std::vector<sym::Expr> axes, ExprId value, std::optional<ExprId> visible);
+};
 // A node that stays whole: Matmul, Convolution, Attention, Sort, Library, HigherOrder. Outputs are contiguous, and so are the
 // operands of a HigherOrder.
 struct Call {
   Op op;
   std::vector<Operand> operands;
+  std::optional<Scores> scores = {};
 };
+std::vector<ExprId> roots(const Scores& scores);
 // The integer in a buffer of one element is what `expr` stands for from here on (Graph::bindings).
 struct Bind {
   sym::Expr expr;

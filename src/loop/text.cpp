@@ -267,6 +267,12 @@ std::string LoopTextWriter::operand(const Operand& operand) const {
   return text;
 }
 
+std::string LoopTextWriter::scores(const Call& call, ProvenanceId origin) const {
+  if (!call.scores) return "";
+  const std::string condition = call.scores->visible ? " where " + expr(*call.scores->visible, origin) : "";
+  return fmt::format(" scores [{}] = {}{}", text_of(call.scores->axes), expr(call.scores->value, origin), condition);
+}
+
 std::string to_string(const LoopProgram& program, ExprId id) { return LoopTextWriter(program).expr(id, program.exprs.node(id).origin); }
 
 }  // namespace toroid::loop

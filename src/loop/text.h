@@ -54,10 +54,11 @@ class LoopTextWriter {
 
   // In a line whose origin is `origin`.
   std::string expr(ExprId id, ProvenanceId origin = {}) const;
-  std::string buffer(BufferId id) const;                      // its name, quoted where it is no word
-  std::string plain_name(BufferId id) const;                  // unquoted
-  std::string buffers(std::span<const BufferId> list) const;  // "x, y"
-  std::string operand(const Operand& operand) const;          // "x[8, 64] strides [1, 8] offset(3)"
+  std::string buffer(BufferId id) const;                            // its name, quoted where it is no word
+  std::string plain_name(BufferId id) const;                        // unquoted
+  std::string buffers(std::span<const BufferId> list) const;        // "x, y"
+  std::string operand(const Operand& operand) const;                // "x[8, 64] strides [1, 8] offset(3)"
+  std::string scores(const Call& call, ProvenanceId origin) const;  // " scores [i0, i1, i2, i3] = … where …", or nothing
 
  private:
   void finish();

@@ -368,7 +368,7 @@ Operand LoopTextReader::operand() {
   return made;
 }
 
-Call LoopTextReader::call() {
+Call LoopTextReader::call(ProvenanceId origin) {
   // The operands first: control flow speaks of them.
   const size_t op_place = cursor_.place();
   cursor_.raw(" ");
@@ -376,6 +376,15 @@ Call LoopTextReader::call() {
   if (cursor_.accept_word("on")) {
     do operands.push_back(operand());
     while (cursor_.accept(","));
+  }
+  std::optional<Scores> scores;
+  if (cursor_.accept_word("scores")) {
+    std::vector<sym::Expr> axes = expr_list();
+    cursor_.expect("=");
+    const ExprId value = expression(origin);
+    std::optional<ExprId> visible;
+    if (cursor_.accept_word("where")) visible = expression(origin);
+    scores = Scores::of(loops().exprs, std::move(axes), value, visible);
   }
   const size_t end = cursor_.place();
   cursor_.move_to(op_place);
@@ -398,7 +407,7 @@ Call LoopTextReader::call() {
     cursor_.fail_at(op_place, "operands stand behind 'on'");
   }
   cursor_.move_to(end);
-  return {std::move(op), std::move(operands)};
+  return {std::move(op), std::move(operands), std::move(scores)};
 }
 
 }  // namespace toroid::loop

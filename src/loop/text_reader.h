@@ -54,8 +54,8 @@ class LoopTextReader : protected OperationReader {
   std::vector<sym::Expr> axis_names();  // "i0, i1": axes
   sym::Expr axis();
   SumCare care();
-  Call call();        // "matmul() on x[8, 64], w[64, 128]"
-  Operand operand();  // "x[8, 64] strides [1, 8] offset(3)"
+  Call call(ProvenanceId origin);  // "matmul() on x[8, 64], w[64, 128]"
+  Operand operand();               // "x[8, 64] strides [1, 8] offset(3)"
 
   int number(std::string_view wanted);  // a small one that is not negative
   sym::Expr bracketed();                // "[2*i0]"

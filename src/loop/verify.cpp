@@ -1,11 +1,13 @@
 #include "loop/verify.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "graph/control_flow.h"
 #include "graph/shape_error.h"
 #include "graph/type_rules.h"
+#include "passes/attention/write_scores.h"
 #include "support/match.h"
 
 namespace toroid::loop {
@@ -138,8 +140,11 @@ DType verified_dtype(ScalarOp op, const ExprTable& exprs, std::span<const ExprId
   return result_types(Pointwise{op}, pointers, {})[0].dtype;
 }
 
+namespace {
+
+// `of_scores`: the accumulator 0 stands for a product.
 void verify_uses(const LoopProgram& program, const std::vector<ExprId>& roots, std::span<const sym::Expr> positions,
-                 std::span<const sym::Expr> axes, bool in_kernel) {
+                 std::span<const sym::Expr> axes, bool in_kernel, bool of_scores) {
   std::vector<ExprId> all_roots = roots;
   const auto check = [&](sym::Expr expr, bool adds_roots) {
     if (expr.is_const()) return;
@@ -164,9 +169,51 @@ void verify_uses(const LoopProgram& program, const std::vector<ExprId>& roots, s
       for (sym::Expr each : load->index) check(each, false);
     }
     if (const auto* index = std::get_if<Index>(&node.op)) check(index->value, false);
-    const bool is_of_kernel = std::holds_alternative<Accumulated>(node.op) || std::holds_alternative<Stashed>(node.op);
-    require(in_kernel || !is_of_kernel, "a kernel's own result stands in a loop");
+    const auto* accumulated = std::get_if<Accumulated>(&node.op);
+    if (of_scores && accumulated != nullptr) {
+      require(accumulated->id == AccumulatorId{0} && node.dtype == DType::F32, "scores are of one product in f32");
+      continue;
+    }
+    const bool is_of_kernel = accumulated != nullptr || std::holds_alternative<Stashed>(node.op);
+    require((in_kernel && !of_scores) || !is_of_kernel, "a kernel's own result stands in a loop");
   }
+}
+
+}  // namespace
+
+void verify_uses(const LoopProgram& program, const std::vector<ExprId>& roots, std::span<const sym::Expr> positions,
+                 std::span<const sym::Expr> axes, bool in_kernel) {
+  verify_uses(program, roots, positions, axes, in_kernel, false);
+}
+
+void verify_scores(const LoopProgram& program, const Call& call, bool in_kernel) {
+  const auto* library = std::get_if<Library>(&call.op);
+  const bool is_written = library != nullptr && library->name == kAttentionOfScores;
+  require(call.scores.has_value() == is_written, "scores belong to attention of them");
+  if (!is_written) return;
+  const bool has_table = in_kernel && call.operands.size() == 4 && call.scores->visible;  // of an earlier step
+  require((call.operands.size() == 3 || has_table) && call.scores->axes.size() == 4, "scores of {} operands and {} axes",
+          call.operands.size(), call.scores->axes.size());
+  const std::vector<sym::Expr>&q = call.operands[0].sizes, &k = call.operands[1].sizes;
+  require(q.size() == 4 && k.size() == 4, "scores of {} dims", q.size());
+  const std::array sizes = {q[0], q[1], q[2], k[2]};
+  std::vector<sym::Expr> axes;
+  for (size_t d = 0; d < 4; ++d) {
+    const sym::Expr axis = call.scores->axes[d];
+    if (axis.is_const(0)) {
+      require(!sym::known_ne(sizes[d], 1), "a dim of scores has no axis");
+      continue;
+    }
+    require(!axis.is_const() && axis.node()->symbol_kind == sym::SymbolKind::Axis && sym::known_eq(*axis.node()->extent, sizes[d]),
+            "{} is no axis of the scores", sym::to_string(axis));
+    axes.push_back(axis);
+  }
+  require(program.exprs.dtype(call.scores->value) == DType::F32, "scores of {}", to_string(program.exprs.dtype(call.scores->value)));
+  verify_uses(program, {call.scores->value}, {}, axes, in_kernel, true);
+  if (!call.scores->visible) return;
+  require(program.exprs.dtype(*call.scores->visible) == DType::Bool, "a condition of {}",
+          to_string(program.exprs.dtype(*call.scores->visible)));
+  verify_uses(program, {*call.scores->visible}, {}, axes, in_kernel);
 }
 
 void verify_call(const LoopProgram& program, const Call& call, std::span<const BufferId> results, std::span<const Graph> subgraphs) {
@@ -252,7 +299,10 @@ void verify(const LoopProgram& program, const Computation& computation, std::spa
         verify_result_dtype(dtype(work.value), out.dtype);
         used({&work.axes}, work.index);
       },
-      [&](const Call& work) { verify_call(program, work, computation.outputs, subgraphs); },
+      [&](const Call& work) {
+        verify_call(program, work, computation.outputs, subgraphs);
+        verify_scores(program, work, false);
+      },
       [&](const Bind& work) {
         require(computation.outputs.empty(), "a bind has no results");
         const Buffer& value = program.buffer(work.value);

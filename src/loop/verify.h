@@ -25,6 +25,8 @@ DType verified_dtype(ScalarOp op, const ExprTable& exprs, std::span<const ExprId
 // has dims, or one in a kernel.
 void verify_uses(const LoopProgram& program, const std::vector<ExprId>& roots, std::span<const sym::Expr> positions,
                  std::span<const sym::Expr> axes, bool in_kernel);
+// Of an attention's scores; `in_kernel` as above.
+void verify_scores(const LoopProgram& program, const Call& call, bool in_kernel);
 // What such a reduction of values gives may go to a buffer of this dtype.
 void verify_reduce_dtype(ReduceOp op, DType value, DType storage);
 // Only sizes: no axis, and no value.

@@ -21,7 +21,10 @@
 #include "lower/one_hot.h"
 #include "lower/packed_convolution.h"
 #include "lower/phased_convolution.h"
+#include "lower/visible_scores.h"
+#include "lower/written_scores.h"
 #include "passes/attention/merge_gradient.h"
+#include "passes/attention/write_scores.h"
 #include "passes/constant_values.h"
 #include "passes/decompose/custom/apply_custom.h"
 #include "support/match.h"
@@ -57,7 +60,9 @@ class Lowering {
     if (!options_.realise_all && is_main_graph()) constant_ = constant_values(program_);
     constant_.resize(graph_.num_values());
     values_.resize(graph_.num_values());
+    of_product_.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) {
+      if (depends_on_product(node)) continue;  // computed where an attention's scores are
       const Provenance& source = graph_.provenance(node.provenance);
       exprs().set_origin(node.provenance);
       try {
@@ -206,12 +211,27 @@ class Lowering {
     loops_->computations.push_back({std::move(work), std::move(outputs), std::move(name), std::move(provenance)});
   }
 
+  // Does it give an attention's product, or something on the way from there to the scores?
+  bool depends_on_product(const Node& node) {
+    const auto* library = std::get_if<Library>(&node.op);
+    if (library != nullptr && library->name == kAttentionOfScores) return false;
+    const bool depends =
+        (library != nullptr && library->name == kAttentionProduct) ||
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return of_product_[static_cast<size_t>(id)]; });
+    for (ValueId id : node.outputs) of_product_[static_cast<size_t>(id)] = depends;
+    return depends;
+  }
+
   // What can be computed once is not computed again by those who use it.
   void prepare_inputs(const Node& node) {
     for (ValueId output : node.outputs) {
       if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
     }
     const bool keeps_int8 = takes_int8(node), keeps_int4 = takes_int4(node);
+    if (of_scores(node)) {
+      for (size_t i = 0; i < 3; ++i) read_from_memory(node.inputs[i]);
+      return;
+    }
     for (ValueId input : node.inputs) read_from_memory(input);
     const bool keeps_bytes = std::holds_alternative<Matmul>(node.op) && keeps_narrow_weights(node) &&
                              options_.narrow_weights == NarrowWeights::KeptForFewRows && weights_of_bytes(node);
@@ -385,6 +405,7 @@ class Lowering {
         [&](const Attention&) { lower_attention(node); },
         [&](const Library& op) {
           if (op.name == kAttentionGradient) return lower_attention(node);
+          if (of_scores(node)) return lower_attention_of_scores(node);
           if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
           lower_call(node, op.name != "products.grouped");
         });
@@ -1058,6 +1079,35 @@ class Lowering {
   // What all heads say of one query lies together: models make one row of it. So do gradients.
   void lower_attention(const Node& node) {
     lower_call(node, false);
+    lay_heads_beside_each_other(node);
+  }
+
+  static bool of_scores(const Node& node) {
+    const auto* library = std::get_if<Library>(&node.op);
+    return library != nullptr && library->name == kAttentionOfScores;
+  }
+
+  void lower_attention_of_scores(const Node& node) {
+    loop::Call call{node.op, {}};
+    for (size_t i = 0; i < 3; ++i) call.operands.push_back(operand(node.inputs[i], false));
+    // The same axes for the same sizes: conditions that are equal are one expression then, and one table serves several layers.
+    const auto same =
+        std::find_if(axes_of_scores_.begin(), axes_of_scores_.end(), [&](const auto& each) { return each.first == sizes(node.inputs[3]); });
+    std::vector<sym::Expr> axes = same != axes_of_scores_.end() ? same->second : fresh_axes(sizes(node.inputs[3]));
+    if (same == axes_of_scores_.end()) axes_of_scores_.emplace_back(sizes(node.inputs[3]), axes);
+    const auto from_memory = [&](ValueId id, const std::vector<sym::Expr>& index) {
+      if (!is_view(graph_.producer(id).op)) realise(id);
+      return at(id, index);
+    };
+    const ExprId value = written_scores(graph_, exprs(), node.inputs[3], axes, of_product_, from_memory);
+    call.scores = visible_scores(exprs(), std::move(axes), value);
+    const BufferId out = new_buffer(node.outputs[0]);
+    add_computation(std::move(call), {out}, {node.provenance});
+    define_buffer(node.outputs[0], out);
+    lay_heads_beside_each_other(node);
+  }
+
+  void lay_heads_beside_each_other(const Node& node) {
     for (ValueId id : node.outputs) {
       const std::vector<sym::Expr>& s = sizes(id);
       const bool is_statistics = id != node.outputs[0] && dtype(id) == DType::F32;
@@ -1297,6 +1347,8 @@ class Lowering {
   std::vector<bool> needs_memory_;   // read by what takes it from memory, or an output
   std::vector<bool> channels_last_;  // by value
   std::vector<Constancy> constant_;  // by value
+  std::vector<std::pair<std::vector<sym::Expr>, std::vector<sym::Expr>>> axes_of_scores_;  // of scores of these sizes
+  std::vector<bool> of_product_;                                                           // by value: depends on an attention's product
 };
 
 }  // namespace

@@ -41,7 +41,12 @@ void add(loop::LoopTextWriter& writer, const loop::Computation& computation) {
         writer.add(w.axes);
         writer.add(w.value);
       },
-      [](const loop::Call&) {}, [](const loop::Bind&) {});
+      [&](const loop::Call& w) {
+        if (!w.scores) return;
+        writer.add(w.scores->axes);
+        for (ExprId id : loop::roots(*w.scores)) writer.add(id);
+      },
+      [](const loop::Bind&) {});
 }
 
 std::string line(const loop::LoopTextWriter& writer, const loop::Computation& computation) {
@@ -64,7 +69,7 @@ std::string line(const loop::LoopTextWriter& writer, const loop::Computation& co
       [&](const loop::Call& w) {
         std::string operands;
         for (const loop::Operand& each : w.operands) operands += (operands.empty() ? " on " : ", ") + writer.operand(each);
-        return fmt::format("call {} = {}{}", outputs, loop::text_of_call(w.op), operands);
+        return fmt::format("call {} = {}{}{}", outputs, loop::text_of_call(w.op), operands, writer.scores(w, origin));
       },
       [&](const loop::Bind& w) { return fmt::format("bind {} = {}", sym::to_string(w.expr), writer.buffer(w.value)); });
   return fmt::format("  {}{}: {}\n", loop::step_name(computation.name), loop::text_of_origins(computation.provenance), what);
@@ -125,7 +130,7 @@ class LoopsReader : private loop::LoopTextReader {
     } else if (cursor_.accept_word("call")) {
       made.outputs = buffers();
       cursor_.expect("=");
-      made.work = call();
+      made.work = call(origin);
     } else {
       cursor_.expect_word("bind");
       loop::Bind bind;

@@ -52,6 +52,10 @@ Mentioned mentioned(const Step& step) {
       },
       [&](const ScatterKernel& s) { add(list, s); },
       [&](const CallStep& s) {
+        if (s.call.scores) {
+          add(list, s.call.scores->axes);
+          for (ExprId id : loop::roots(*s.call.scores)) list.values.push_back(id);
+        }
         if (s.prologue) add(list, *s.prologue);
         if (s.epilogue) add(list, *s.epilogue);
       },

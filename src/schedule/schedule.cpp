@@ -141,7 +141,13 @@ Step single_step(loop::LoopProgram& program, size_t c) {
   if (const auto* bind = std::get_if<loop::Bind>(&computation.work)) {
     return BindStep{computation.name, bind->expr, bind->value, computation.provenance};
   }
-  return CallStep{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
+  CallStep call{computation.name, std::get<loop::Call>(computation.work), computation.outputs, computation.provenance};
+  if (call.call.scores) {
+    loop::Scores& scores = *call.call.scores;
+    scores.value = with_positions(program, scores.value, memo);
+    if (scores.visible) scores.visible = with_positions(program, *scores.visible, memo);
+  }
+  return call;
 }
 
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
@@ -196,6 +202,7 @@ const std::vector<ProvenanceId>& provenance_of(const Step& step) {
 std::vector<BufferId> reads_of(const CallStep& step) {
   std::vector<BufferId> result;
   for (const loop::Operand& operand : step.call.operands) result.push_back(operand.buffer);
+  if (step.call.scores) append_new(result, step.call.scores->reads);
   if (step.prologue) {
     result.erase(result.begin());
     append_new(result, step.prologue->reads);

@@ -52,7 +52,7 @@ sym::Expr flops_of(const loop::LoopProgram& program, const CallStep& step) {
     const std::vector<sym::Expr>& filters = in[1].sizes;
     return 2 * sym::product(meeting) * sym::product(std::vector(filters.begin() + 1, filters.end()));
   }
-  if (std::holds_alternative<Attention>(step.call.op)) {
+  if (std::holds_alternative<Attention>(step.call.op) || step.call.scores) {
     const size_t rank = in[0].sizes.size();
     return 2 * sym::product(in[0].sizes) * in[1].sizes[rank - 2] + 2 * sym::product(out) * in[1].sizes[rank - 2];
   }

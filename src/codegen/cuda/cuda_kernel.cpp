@@ -714,8 +714,9 @@ class CudaPrinter : public ThreadPrinter {
 
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
                         const schedule::Overlap& overlap) {
-  if (const auto* product = std::get_if<schedule::CallStep>(&step))
-    return print_product(program, *product, graph, std::move(name), overlap);
+  const auto* product = std::get_if<schedule::CallStep>(&step);
+  if (product != nullptr && product->call.scores) return print_written_attention(program, *product, graph, std::move(name));
+  if (product != nullptr) return print_product(program, *product, graph, std::move(name), overlap);
   if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name), overlap);
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step))
     return print_scatter(program, *scatter, graph, std::move(name), overlap);

@@ -32,6 +32,8 @@ struct CudaKernel {
 // base must have been copied to its result before. `overlap`: of its launch. Throws Error{Unsupported} for what a GPU does not compute.
 CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& step, const Graph& graph, std::string name,
                         const schedule::Overlap& overlap = {});
+// Of attention of which some scores do not count: what comes before it.
+CudaKernel print_score_table(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
 // Of a scatter that fills its result: what comes before it.
 CudaKernel print_fill(const loop::LoopProgram& program, const schedule::ScatterKernel& kernel, const Graph& graph, std::string name);
 // Of a scatter with parts of chunks: what comes after it, with as many blocks.

@@ -88,6 +88,12 @@ const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/attention/hopper_attention.inc"
 #include "codegen/cuda/prelude/attention/short_attention.inc"
 ;
+const std::string_view kWrittenScores =
+#include "codegen/cuda/prelude/attention/written_scores.inc"
+;
+const std::string_view kHopperWrittenScores =
+#include "codegen/cuda/prelude/attention/hopper_written_scores.inc"
+;
 const std::string_view kSplitAttention =
 #include "codegen/cuda/prelude/attention/split_attention.inc"
 ;
@@ -129,6 +135,8 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;
+  if (preludes.written_scores) text += kWrittenScores;
+  if (preludes.written_scores && preludes.hopper_attention) text += kHopperWrittenScores;
   if (preludes.attention_gradient) text += kAttentionGradientText;
   if (preludes.hopper_attention_gradient) text += kHopperAttentionGradient;
   if (preludes.split_attention) text += kSplitAttention;

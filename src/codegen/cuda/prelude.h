@@ -20,6 +20,7 @@ struct Preludes {
   bool grouped_products = false;
   bool attention = false;
   bool hopper_attention = false;  // with attention
+  bool written_scores = false;    // with attention
   bool order = false;             // sorting and selection
   bool scans = false;
   bool split_attention = false;            // of few queries; with attention
@@ -34,6 +35,7 @@ struct Preludes {
     grouped_products |= other.grouped_products;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
+    written_scores |= other.written_scores;
     order |= other.order;
     scans |= other.scans;
     split_attention |= other.split_attention;

@@ -1,6 +1,7 @@
 #include "codegen/cuda/thread_body.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -114,6 +115,11 @@ std::string ThreadBody::text_of(ExprId id) {
       },
       [&](const loop::Compute& e) { return compute(id, e); },
       [&](const loop::Convert& e) {
+        const auto* place = is_of_scores && is_floating(node.dtype) ? std::get_if<loop::Index>(&exprs_.node(e.operand).op) : nullptr;
+        if (place != nullptr && node.dtype == DType::F32) {
+          if (const auto real = real_place(place->value)) return *real;
+        }
+        if (place != nullptr) return fmt::format("{}((Index)({}))", type, index(place->value));
         const std::string operand = value(e.operand);
         return convert_text(exprs_.dtype(e.operand), node.dtype, {operand, false, true});
       },
@@ -127,6 +133,38 @@ std::string ThreadBody::text_of(ExprId id) {
       },
       [&](const loop::Accumulated& e) { return fmt::format("{}(acc{}{})", type, static_cast<uint32_t>(e.id), column); },
       [&](const loop::Stashed& e) { return fmt::format("stash{}[{}]", static_cast<uint32_t>(e.id), stash_index); });
+}
+
+std::pair<double, ExprId> scaled(const loop::ExprTable& exprs, ExprId id) {
+  double factor = 1;
+  while (const auto* by = std::get_if<loop::Compute>(&exprs.node(id).op)) {
+    if ((by->op != ScalarOp::Mul && by->op != ScalarOp::Div) || exprs.dtype(id) != DType::F32) break;
+    const auto* literal = std::get_if<loop::Literal>(&exprs.node(by->operands[1]).op);
+    const auto* number = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
+    if (number == nullptr) break;
+    const double more = by->op == ScalarOp::Mul ? *number : 1 / *number;
+    if (!std::isnormal(static_cast<float>(more)) || !std::isnormal(static_cast<float>(factor * more))) break;
+    factor *= more;
+    id = by->operands[0];
+  }
+  return {factor, id};
+}
+
+std::optional<std::string> ThreadBody::real_place(sym::Expr place) const {
+  constexpr int64_t kMostExact = int64_t{1} << 23;  // of each part and of the rest
+  std::string text;
+  for (const auto& [axis, real] : reals) {
+    const auto linear = sym::linear_in(place, axis);
+    const sym::Range range = axis.range();
+    if (!linear || !(linear->coefficient.is_const(1) || linear->coefficient.is_const(-1) || linear->coefficient.is_const(0)) ||
+        range.max > kMostExact)
+      return std::nullopt;
+    if (linear->coefficient.is_const(1)) text += (text.empty() ? "" : " + ") + real;
+    if (linear->coefficient.is_const(-1)) text += (text.empty() ? "-" : " - ") + real;
+    place = linear->rest;
+  }
+  if (text.empty() || !place.is_const() || std::abs(place.value()) > kMostExact) return std::nullopt;
+  return place.is_const(0) ? text : fmt::format("{} + {}", text, literal_text(DType::F32, static_cast<double>(place.value())));
 }
 
 std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
@@ -160,6 +198,13 @@ std::optional<std::string> ThreadBody::equality_of_index(const loop::Compute& op
 std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
   if (const auto x = one_plus_erf(op)) return fmt::format("op_one_plus_erf16({})", value(*x));
   if (const auto text = equality_of_index(op)) return *text;
+  if (is_of_scores) {
+    const auto [factor, rest] = scaled(exprs_, id);
+    if (rest != id) {
+      const std::string of = value(rest);
+      return fmt::format("{} * {}", of, literal_text(DType::F32, factor));
+    }
+  }
   std::vector<OperandText> operands;
   for (ExprId operand : op.operands) operands.push_back({value(operand), false, true});
   const DType dtype = exprs_.dtype(op.operands[op.op == ScalarOp::Where ? 1 : 0]);
@@ -167,6 +212,7 @@ std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
     reports_errors = true;
     operands[1].text = fmt::format("nonzero<{}>({}, failure, step)", register_type(dtype), operands[1].text);
   }
+  if (is_of_scores && op.op == ScalarOp::Tanh && dtype == DType::F32) return fmt::format("score_tanh({})", operands[0].text);
   if (is_special_function(op.op) && dtype != DType::Bool) {
     is_special = true;
     return fmt::format("{}(toroid::special::{}({}{}))", register_type(dtype), special_function(op.op), operands[0].text,

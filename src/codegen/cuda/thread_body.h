@@ -14,6 +14,9 @@
 
 namespace toroid::codegen::cuda {
 
+// A float as a number times what is left, where it is made by multiplications and divisions by numbers.
+std::pair<double, loop::ExprId> scaled(const loop::ExprTable& exprs, loop::ExprId id);
+
 class ThreadBody {
  public:
   ThreadBody(const loop::LoopProgram& program, SymbolNames& names);
@@ -43,7 +46,9 @@ class ThreadBody {
   std::string column = {};                        // "[k]", of the sum at hand, where a thread has several
   std::unordered_set<loop::ExprId> unfused = {};  // products that are rounded
   bool reports_errors = false, is_special = false;
-  bool is_rounded_to_16_bits = false;  // all that comes of the values
+  bool is_rounded_to_16_bits = false;                         // all that comes of the values
+  std::vector<std::pair<sym::Expr, std::string>> reals = {};  // axes, and their names as floats
+  bool is_of_scores = false;  // what comes of the values are scores of attention, whose errors count as such, not relatively
 
  private:
   struct Scope {
@@ -53,6 +58,8 @@ class ThreadBody {
 
   std::string text_of(loop::ExprId id);
   std::string compute(loop::ExprId id, const loop::Compute& op);
+  // The index as a float, of axes that are there as such: a sum whose parts are integers of at most 24 bits, and so exact.
+  std::optional<std::string> real_place(sym::Expr place) const;
   // The x of 1 + erf(x).
   std::optional<loop::ExprId> one_plus_erf(const loop::Compute& op) const;
   std::optional<std::string> equality_of_index(const loop::Compute& op);

@@ -17,6 +17,8 @@ using schedule::product_of_extents;
 // Products and convolutions on tensor cores (product_kernel.cpp).
 CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name,
                          const schedule::Overlap& overlap);
+// Attention of scores that the program computes, and the table of the tiles in which some count (written_attention_kernel.cpp).
+CudaKernel print_written_attention(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
 // cuda_scan.cpp, cuda_scatter.cpp
 CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
                       const schedule::Overlap& overlap);

@@ -95,6 +95,7 @@ class FunctionPrinter {
   // All its tasks; may it report errors?
   bool print_launch(const program::Launch& launch);
   void print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
+  void print_written_attention(const schedule::CallStep& planned, size_t graph, sym::Expr blocks);
   void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
                         const schedule::Overlap& overlap);
   void print_base(const schedule::ScatterKernel& scatter, size_t graph);

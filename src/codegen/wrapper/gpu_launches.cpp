@@ -4,6 +4,7 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/wrapper/function_printer.h"
+#include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::codegen {
@@ -60,7 +61,23 @@ void FunctionPrinter::print_base(const schedule::ScatterKernel& scatter, size_t 
                           bytes_of(sym::product(out.sizes), out.dtype)));
 }
 
+// The emulation has no Hopper: its text is the other kernel's, of as many blocks.
+void FunctionPrinter::print_written_attention(const schedule::CallStep& planned, size_t graph, sym::Expr blocks) {
+  const schedule::CallStep step = shared_.target == Target::EmulatedCuda ? schedule::without_hopper(loops_, planned) : planned;
+  const std::string name = identifier(step.name);
+  if (schedule::makes_table(step)) {
+    const schedule::CudaGrid grid = schedule::table_grid(loops_, step);
+    const std::string table = shared_.kernels.fresh_name(fmt::format("{}_tiles{}", name, shared_.suffix));
+    print_gpu_launch(cuda::print_score_table(loops_, step, graph_of(graph), table), grid, grid.blocks, {});
+  }
+  print_gpu_launch(
+      cuda::print_kernel(loops_, step, graph_of(graph), shared_.kernels.fresh_name(fmt::format("{}_kernel{}", name, shared_.suffix))),
+      schedule::cuda_grid_of(loops_, step), blocks, {});
+}
+
 void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap) {
+  if (const auto* call = std::get_if<schedule::CallStep>(&kernel); call != nullptr && call->call.scores)
+    return print_written_attention(*call, graph, blocks);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);

@@ -136,6 +136,89 @@ graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 9, 16], v: bf16[1, 2, 9, 16]) {
   y: bf16[1, 2, 5, 16] = aten::matmul(w, v)
   return y
 })"},
+    // Masks that the kernel computes: a window, in which tiles of keys are seen by none, some and all of a tile's queries; documents; queries
+    // that see nothing.
+    {"with_masks_of_positions", R"(
+graph(q: bf16[2, 2, 300, 64], k: bf16[2, 2, 420, 64], v: bf16[2, 2, 420, 64], d: i64[2, 300], e: i64[2, 420]) {
+  a: i64[300] = aten::arange(300)
+  i: i64[300, 1] = aten::unsqueeze(a, 1)
+  c: i64[420] = aten::arange(420)
+  j: i64[1, 420] = aten::unsqueeze(c, 0)
+  n: i64[300, 420] = aten::sub.Tensor(i, j)
+  lo: bool[300, 420] = aten::ge.Scalar(n, -200)
+  hi: bool[300, 420] = aten::lt.Scalar(n, 90)
+  w: bool[300, 420] = aten::logical_and(lo, hi)
+  x: bf16[2, 2, 300, 64] = aten::scaled_dot_product_attention(q, k, v, attn_mask=w)
+  di: i64[2, 300, 1] = aten::unsqueeze(d, 2)
+  dj: i64[2, 1, 420] = aten::unsqueeze(e, 1)
+  fi: i64[2, 300, 1] = aten::floor_divide.Scalar(di, 2)
+  fj: i64[2, 1, 420] = aten::floor_divide.Scalar(dj, 2)
+  same: bool[2, 300, 420] = aten::eq.Tensor(fi, fj)
+  of_heads: bool[2, 1, 300, 420] = aten::unsqueeze(same, 1)
+  y: bf16[2, 2, 300, 64] = aten::scaled_dot_product_attention(q, k, v, attn_mask=of_heads)
+  far: bool[300, 420] = aten::lt.Scalar(n, -250)
+  z: bf16[2, 2, 300, 64] = aten::scaled_dot_product_attention(q, k, v, attn_mask=far, scale=-0.5)
+  o: bf16[2, 2, 300, 64] = aten::scaled_dot_product_attention(x, k, v, attn_mask=w)
+  return x, y, z, o
+})"},
+    // Scores that the kernel computes: a soft cap, a slope for each head, a table of distances, heads that share keys; NaN where all are -inf.
+    {"of_written_scores", R"(
+graph(q: bf16[1, 4, 150, 64], k: bf16[1, 2, 150, 64], v: bf16[1, 2, 150, 64], q2: f16[1, 2, 60, 128], k2: f16[1, 2, 200, 128],
+      v2: f16[1, 2, 200, 96], slopes: f32[4, 1, 1], table: bf16[2, 33]) {
+  a: i64[150] = aten::arange(150)
+  i: i64[150, 1] = aten::unsqueeze(a, 1)
+  j: i64[1, 150] = aten::unsqueeze(a, 0)
+  n: i64[150, 150] = aten::sub.Tensor(j, i)
+  bias: f32[4, 150, 150] = aten::mul.Tensor(slopes, n)
+  k5: bf16[1, 2, 1, 150, 64] = aten::unsqueeze(k, 2)
+  ke: bf16[1, 2, 2, 150, 64] = aten::expand(k5, [1, 2, 2, 150, 64])
+  kr: bf16[1, 4, 150, 64] = aten::reshape(ke, [1, 4, 150, 64])
+  v5: bf16[1, 2, 1, 150, 64] = aten::unsqueeze(v, 2)
+  ve: bf16[1, 2, 2, 150, 64] = aten::expand(v5, [1, 2, 2, 150, 64])
+  vr: bf16[1, 4, 150, 64] = aten::reshape(ve, [1, 4, 150, 64])
+  t: bf16[1, 4, 64, 150] = aten::transpose.int(kr, 2, 3)
+  s: bf16[1, 4, 150, 150] = aten::matmul(q, t)
+  f: f32[1, 4, 150, 150] = aten::to.dtype(s, dtype.f32)
+  c: f32[1, 4, 150, 150] = aten::mul.Tensor(f, 0.125)
+  b: f32[1, 4, 150, 150] = aten::add.Tensor(c, bias)
+  over: bool[150, 150] = aten::ge.Scalar(n, 0)
+  h: f32[1, 4, 150, 150] = aten::masked_fill.Scalar(b, over, -inf)
+  p: f32[1, 4, 150, 150] = aten::softmax.int(h, -1)
+  w: bf16[1, 4, 150, 150] = aten::to.dtype(p, dtype.bf16)
+  y: bf16[1, 4, 150, 64] = aten::matmul(w, vr)
+  t2: f16[1, 2, 128, 200] = aten::transpose.int(k2, 2, 3)
+  s2: f16[1, 2, 60, 200] = aten::matmul(q2, t2)
+  c2: f16[1, 2, 60, 200] = aten::div.Tensor(s2, 60.0)
+  h2: f16[1, 2, 60, 200] = aten::tanh(c2)
+  m2: f16[1, 2, 60, 200] = aten::mul.Tensor(h2, 5.0)
+  w2: f16[1, 2, 60, 200] = aten::softmax.int(m2, -1)
+  y2: f16[1, 2, 60, 96] = aten::matmul(w2, v2)
+  near: i64[150, 150] = aten::clamp(n, -16, 16)
+  place: i64[150, 150] = aten::add.Tensor(near, 16)
+  of_distance: bf16[2, 150, 150] = aten::index.Tensor(table, [none, place])
+  q3: bf16[1, 2, 150, 64] = aten::slice.Tensor(q, 1, 0, 2)
+  t3: bf16[1, 2, 64, 150] = aten::transpose.int(k, 2, 3)
+  s3: bf16[1, 2, 150, 150] = aten::matmul(q3, t3)
+  b3: bf16[1, 2, 150, 150] = aten::add.Tensor(s3, of_distance)
+  w3: bf16[1, 2, 150, 150] = aten::softmax.int(b3, -1)
+  y3: bf16[1, 2, 150, 64] = aten::matmul(w3, v)
+  return y, y2, y3
+})"},
+    {"of_written_scores_of_free_lengths",
+     R"(
+sym s0 in [1, 300]
+sym s1 in [1, 300]
+graph(q: bf16[1, 2, s0, 64], k: bf16[1, 2, s1, 64], v: bf16[1, 2, s1, 64]) {
+  a: i64[s0] = aten::arange(s0)
+  i: i64[s0, 1] = aten::unsqueeze(a, 1)
+  c: i64[s1] = aten::arange(s1)
+  j: i64[1, s1] = aten::unsqueeze(c, 0)
+  n: i64[s0, s1] = aten::sub.Tensor(i, j)
+  w: bool[s0, s1] = aten::lt.Scalar(n, 40)
+  x: bf16[1, 2, s0, 64] = aten::scaled_dot_product_attention(q, k, v, attn_mask=w)
+  return x
+})",
+     {{{"s0", 1}, {"s1", 1}}, {{"s0", 130}, {"s1", 257}}, {{"s0", 300}, {"s1", 90}}}},
     {"without_keys", R"(
 graph(q: bf16[1, 2, 5, 16], k: bf16[1, 2, 0, 16], v: bf16[1, 2, 0, 16]) {
   y: bf16[1, 2, 5, 16] = aten::scaled_dot_product_attention(q, k, v)
@@ -159,6 +242,9 @@ TEST(WrittenAttention, IsOneOperation) {
   };
   EXPECT_EQ(calls_of("written_as_products"), 2);
   EXPECT_EQ(calls_of("written_with_rows_that_see_nothing"), 1);
+  // Kernels of the program's own.
+  for (const std::string_view name : {"with_masks_of_positions", "of_written_scores", "of_written_scores_of_free_lengths"})
+    EXPECT_EQ(calls_of(name), 0) << name;
 }
 
 }  // namespace

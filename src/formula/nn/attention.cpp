@@ -120,11 +120,15 @@ AttentionOperands attention_operands(Tensor q, Tensor k, Tensor v, Tensor given,
   return in;
 }
 
-Tensor attend(const AttentionOperands& in) {
-  Tensor k = before_repeat(in.k), v = before_repeat(in.v);
-  // The kernel lets heads share keys and values; then nothing is repeated in memory.
-  const bool shares = k.defined() && v.defined() && sym::known_eq(k.size(1), v.size(1));
-  Tensor y = in.q.builder().attention(in.q, shares ? k : in.k, shares ? v : in.v, in.mask, in.causal, in.scale);
+AttentionOperands with_shared_heads(AttentionOperands in) {
+  const Tensor k = before_repeat(in.k), v = before_repeat(in.v);
+  if (k.defined() && v.defined() && sym::known_eq(k.size(1), v.size(1))) in.k = k, in.v = v;
+  return in;
+}
+
+Tensor attend(const AttentionOperands& operands) {
+  const AttentionOperands in = with_shared_heads(operands);  // then nothing is repeated in memory
+  Tensor y = in.q.builder().attention(in.q, in.k, in.v, in.mask, in.causal, in.scale);
   return from_four_dims(y, in.batch);
 }
 

@@ -37,6 +37,9 @@ AttentionOperands attention_operands(Tensor q, Tensor k, Tensor v, Tensor mask, 
 Tensor to_four_dims(Tensor x, const Sizes& batch);
 Tensor from_four_dims(Tensor x, Sizes batch);
 
+// Keys and values that were repeated for heads are taken as they were before, where both were: a kernel lets heads share them.
+AttentionOperands with_shared_heads(AttentionOperands in);
+
 // The result, [batch…, L, Ev].
 Tensor attend(const AttentionOperands& in);
 

@@ -254,8 +254,8 @@ Graph folded(const Graph& graph, Program& program, const std::vector<Sees>& mask
 
 }  // namespace
 
-bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask) {
-  return MaskReader(program, graph).sees(mask) != Sees::Unknown;
+bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask, bool negated) {
+  return MaskReader(program, graph).sees(mask, 0, negated) != Sees::Unknown;
 }
 
 bool fold_masks(Program& program) {

@@ -20,6 +20,6 @@ inline constexpr double kHides = -1e37;
 bool fold_masks(Program& program);
 
 // Is it known of the mask that each row sees a key, where there are any?
-bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask);
+bool shows_each_row_a_key(const Program& program, const Graph& graph, ValueId mask, bool negated = false);
 
 }  // namespace toroid

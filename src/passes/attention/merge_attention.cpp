@@ -12,6 +12,7 @@
 #include "formula/nn/attention.h"
 #include "graph/builder.h"
 #include "passes/attention/fold_masks.h"
+#include "passes/attention/softmax_pattern.h"
 #include "passes/graph_copy.h"
 #include "passes/uses.h"
 
@@ -40,7 +41,7 @@ class AttentionMatcher {
     if (!std::holds_alternative<Matmul>(node.op) || node.inputs.size() != 2) return std::nullopt;
     const TensorType &out = graph_.type(node.outputs[0]), &v = graph_.type(node.inputs[1]);
     if (!is_reduced_float(out.dtype) || v.dtype != out.dtype || out.sizes.size() < 3) return std::nullopt;
-    const auto scores = softmax_of(behind_casts(node.inputs[0]));
+    const auto scores = softmax_operand(graph_, uses_, behind_casts(node.inputs[0]));
     if (!scores) return std::nullopt;
     WrittenAttention found{.v = node.inputs[1]};
     if (!match_scores(*scores, found)) return std::nullopt;
@@ -52,53 +53,11 @@ class AttentionMatcher {
 
  private:
   const Node& producer(ValueId id) const { return graph_.producer(id); }
-  const Node* pointwise(ValueId id, ScalarOp op) const {
-    const auto* found = std::get_if<Pointwise>(&producer(id).op);
-    return found != nullptr && found->op == op ? &producer(id) : nullptr;
-  }
-  std::optional<double> number(ValueId id) const {
-    while (std::holds_alternative<Expand>(producer(id).op) || std::holds_alternative<Reshape>(producer(id).op) ||
-           std::holds_alternative<Cast>(producer(id).op))
-      id = producer(id).inputs[0];
-    const auto* full = std::get_if<Full>(&producer(id).op);
-    const auto* value = full == nullptr ? nullptr : std::get_if<double>(&full->value);
-    return value == nullptr ? std::nullopt : std::optional(*value);
-  }
-  ValueId behind_expand(ValueId id) const {
-    while (std::holds_alternative<Expand>(producer(id).op) || std::holds_alternative<Reshape>(producer(id).op)) id = producer(id).inputs[0];
-    return id;
-  }
-  // Of floats, to others; or a copy.
-  bool is_cast(const Node& node) const {
-    const bool keeps = std::holds_alternative<Bitcast>(node.op) && graph_.type(node.inputs[0]).dtype == graph_.type(node.outputs[0]).dtype;
-    return keeps || (std::holds_alternative<Cast>(node.op) && is_floating(graph_.type(node.inputs[0]).dtype));
-  }
+  std::optional<double> number(ValueId id) const { return number_of(graph_, id); }
+  bool is_cast(const Node& node) const { return is_float_cast(graph_, node); }
   ValueId behind_casts(ValueId id) const {
     while (is_cast(producer(id)) && uses_.only_user(id)) id = producer(id).inputs[0];
     return id;
-  }
-  bool is_reduction(ValueId id, ReduceOp op) const {
-    const auto* reduce = std::get_if<Reduce>(&producer(id).op);
-    return reduce != nullptr && reduce->op == op && reduce->dims.size() == 1 &&
-           reduce->dims[0] + 1 == static_cast<int>(graph_.type(producer(id).inputs[0]).sizes.size());
-  }
-
-  // exp(s - max(s)) / sum(exp(s - max(s))), along the last dim.
-  std::optional<ValueId> softmax_of(ValueId id) const {
-    const Node* product = pointwise(id, ScalarOp::Mul);
-    if (product == nullptr || !uses_.only_user(id)) return std::nullopt;
-    const ValueId exponents = product->inputs[0];
-    const Node& inverse = producer(behind_expand(product->inputs[1]));
-    const auto* reciprocal = std::get_if<Pointwise>(&inverse.op);
-    if (reciprocal == nullptr || reciprocal->op != ScalarOp::Reciprocal) return std::nullopt;
-    const ValueId sum = behind_expand(inverse.inputs[0]);
-    const Node* exponential = pointwise(exponents, ScalarOp::ExpNormal);
-    if (exponential == nullptr || !is_reduction(sum, ReduceOp::Sum) || producer(sum).inputs[0] != exponents) return std::nullopt;
-    const Node* centred = pointwise(exponential->inputs[0], ScalarOp::Sub);
-    if (centred == nullptr || uses_.of(exponents).size() != 2 || uses_.is_kept(exponents)) return std::nullopt;
-    const ValueId scores = centred->inputs[0], most = behind_expand(centred->inputs[1]);
-    if (!is_reduction(most, ReduceOp::Max) || producer(most).inputs[0] != scores) return std::nullopt;
-    return uses_.of(scores).size() == 2 && !uses_.is_kept(scores) ? std::optional(scores) : std::nullopt;
   }
 
   // From the softmax up to the product: the first value has two readers, others one.

@@ -15,6 +15,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/column_sums.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
@@ -181,6 +182,12 @@ class CudaPlanner final : public Planner {
         if (auto* scan = std::get_if<ScanKernel>(&step)) scan->vector = vector_of_scan(program, *scan);
         auto* call = std::get_if<CallStep>(&step);
         if (call == nullptr) continue;
+        if (is_written_attention(*call)) {
+          call->gpu = written_attention_tiles(program, *call, cores_ == TensorCores::Hopper, aligned_);
+          share_table(program, std::span(*steps).first(static_cast<size_t>(&step - steps->data())), *call);
+          add_workspace(program, *call);
+          continue;
+        }
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
         if (call->choice.empty()) call->choice = order_choice(program, *call);
         if (call->choice.empty() && cores_ != TensorCores::None) call->choice = grouped_choice(program, *call, aligned_);

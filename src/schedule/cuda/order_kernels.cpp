@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "graph/graph.h"
+#include "schedule/cuda/attention/written_attention.h"
+
 namespace toroid::schedule {
 namespace {
 
@@ -142,6 +145,16 @@ RowSelection row_selection(DType dtype, sym::Expr length, bool aligned) {
 }
 
 void add_workspace(loop::LoopProgram& program, CallStep& step) {
+  const auto add = [&](std::string_view name, DType dtype, std::vector<sym::Expr> sizes) {
+    loop::Buffer workspace{.name = step.name + std::string(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes)};
+    workspace.kind =
+        program.buffer(step.outputs[0]).kind == loop::BufferKind::Prepared ? loop::BufferKind::Prepared : loop::BufferKind::Temporary;
+    step.outputs.push_back(program.add_buffer(std::move(workspace)));
+  };
+  if (makes_table(step)) {
+    const auto sizes = table_sizes(program, step);
+    return add("_table", DType::U8, {sizes.begin(), sizes.end()});
+  }
   if (step.choice != kRadixSort && step.choice != kCompaction) return;  // other calls' operands may have no dims
   const DType dtype = program.buffer(step.call.operands[0].buffer).dtype;
   const OrderedRows rows = rows_of(step.call);
@@ -149,14 +162,11 @@ void add_workspace(loop::LoopProgram& program, CallStep& step) {
   if (step.choice == kRadixSort) words = sort_workspace(dtype, rows, std::holds_alternative<Sort>(step.call.op)).all;
   if (step.choice == kCompaction) words = sym::ceil_div(rows.length, kTileOfBools) + 1;
   if (words.is_const() && words.value() == 0) return;
-  loop::Buffer workspace{.name = step.name + "_workspace", .dtype = DType::I32, .sizes = {words}, .strides = {1}};
-  workspace.kind =
-      program.buffer(step.outputs[0]).kind == loop::BufferKind::Prepared ? loop::BufferKind::Prepared : loop::BufferKind::Temporary;
-  step.outputs.push_back(program.add_buffer(std::move(workspace)));
+  add("_workspace", DType::I32, {words});
 }
 
 std::span<const BufferId> results_of(const CallStep& step) {
-  const bool has_workspace = step.choice == kRadixSort || step.choice == kCompaction;
+  const bool has_workspace = step.choice == kRadixSort || step.choice == kCompaction || (makes_table(step) && step.outputs.size() > 1);
   return std::span(step.outputs).first(step.outputs.size() - (has_workspace ? 1 : 0));
 }
 

@@ -181,7 +181,8 @@ class StepsWriter : loop::BlockText {
     open(head(word, call.name, call.provenance));
     std::string operands;
     for (const loop::Operand& each : call.call.operands) operands += (operands.empty() ? " on " : ", ") + writer_.operand(each);
-    line(fmt::format("{} = {}{}", writer_.buffers(call.outputs), loop::text_of_call(call.call.op), operands));
+    line(fmt::format("{} = {}{}{}", writer_.buffers(call.outputs), loop::text_of_call(call.call.op), operands,
+                     writer_.scores(call.call, origin_of(call.provenance))));
     if (!call.choice.empty()) line(fmt::format("choice {}", quote(call.choice)));
     if (call.gpu) {
       const GpuTiles& tiles = *call.gpu;

@@ -338,7 +338,7 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect("{");
     made.outputs = buffers();
     cursor_.expect("=");
-    made.call = call();
+    made.call = call(its.origin);
     if (cursor_.accept_word("choice")) made.choice = cursor_.string_literal();
     if (cursor_.accept_word("tiles")) made.gpu = gpu_tiles();
     if (cursor_.accept_word("prologue")) made.prologue = kernel(0);

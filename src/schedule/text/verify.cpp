@@ -9,6 +9,7 @@
 #include "lower/filter_gradient.h"
 #include "schedule/axes.h"
 #include "schedule/buffer_lists.h"
+#include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -272,7 +273,14 @@ void verify_filter_gradient_tiles(const loop::LoopProgram& program, const CallSt
   require(gradient.shape.has_value(), "{}", gradient.reason);
 }
 
+void verify_written_attention_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  const GpuTiles &tiles = *step.gpu, on_hopper = written_attention_tiles(program, step, true, true),
+                 elsewhere = written_attention_tiles(program, step, false, true);
+  require(tiles == on_hopper || tiles == elsewhere, "tiles of attention that has no such kernel");
+}
+
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  if (is_written_attention(step)) return verify_written_attention_tiles(program, step);
   if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kFilterGradient)
     return verify_filter_gradient_tiles(program, step);
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
@@ -287,6 +295,7 @@ void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
 
 void verify(const loop::LoopProgram& program, const CallStep& step, std::span<const Graph> subgraphs) {
   loop::verify_call(program, step.call, results_of(step), subgraphs);
+  loop::verify_scores(program, step.call, true);
   if (step.epilogue) {
     require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");
     require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");

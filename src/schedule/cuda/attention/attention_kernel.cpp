@@ -9,7 +9,7 @@ namespace toroid::schedule {
 namespace {
 
 constexpr int64_t kMostWidth = 256;
-constexpr int kBoxColumns = 64, kHopperKeys = 128;
+constexpr int kBoxColumns = 64;
 constexpr int64_t kMostSplitRows = 16;
 constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
 // So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to
@@ -64,9 +64,7 @@ bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, 
 
 bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  const sym::Expr keys = in[1].sizes[in[1].sizes.size() - 2];
-  if (!has_rows_of_pieces(program, step, inputs_are_aligned) || !sym::known_lt(0, keys)) return false;
-  return in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned);
+  return suits_hopper_attention(program, step, inputs_are_aligned) && (in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned));
 }
 
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
@@ -107,6 +105,11 @@ int64_t AttentionKernel::shared_bytes() const {
     return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
   }
   return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
+}
+
+bool suits_hopper_attention(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  const std::vector<sym::Expr>& k = step.call.operands[1].sizes;
+  return has_rows_of_pieces(program, step, inputs_are_aligned) && sym::known_lt(0, k[k.size() - 2]);
 }
 
 bool has_attention_kernel(const TensorType& q, const TensorType& v) {

@@ -16,6 +16,9 @@
 
 namespace toroid::schedule {
 
+// Keys of a tile of Hopper's kernel, but where queries are few.
+inline constexpr int kHopperKeys = 128;
+
 // CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
 inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper", kSplitAttention = "flash-split";
 
@@ -44,6 +47,9 @@ struct AttentionKernel {
 // (passes/attention/expand_attention.h).
 bool has_attention_kernel(const TensorType& q, const TensorType& v);
 bool has_attention_kernel(const Graph& graph, const Node& node);
+
+// Can TMA read queries, keys and values, and has Hopper's kernel such rows?
+bool suits_hopper_attention(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned);
 
 // Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the
 // program itself allocates is.
