@@ -139,20 +139,21 @@ ToroidOperand float_operand(float* data, const std::vector<int64_t>& sizes, cons
   return {data, sizes.data(), strides.data(), static_cast<int32_t>(sizes.size()), static_cast<int32_t>(DType::F32), is_constant ? 1 : 0};
 }
 
+// Two rows of the sums are NaN or infinite.
 struct PostOpProduct {
+  PostOpProduct(int64_t rows, int64_t columns, int64_t terms)
+      : m(rows), n(columns), k(terms), a(numbers(rows * terms, 4)), b(numbers(terms * columns, 5)) {
+    if (k == 0) return;
+    a[static_cast<size_t>(m / 2 * k)] = NAN;
+    a[static_cast<size_t>((m - 1) * k)] = kInfinity;
+  }
   int64_t m, n, k;
+  std::vector<float> a, b;
 };
 
-// Sums of the product, two rows of them NaN or infinite.
-void multiply(const PostOpProduct& p, const char* implementation, Epilogue& epilogue) {
-  RuntimePool pool(2);
-  std::vector<float> a = numbers(p.m * p.k, 4), b = numbers(p.k * p.n, 5);
-  if (p.k > 0) {
-    a[static_cast<size_t>(p.m / 2 * p.k)] = NAN;
-    a[static_cast<size_t>((p.m - 1) * p.k)] = kInfinity;
-  }
+void multiply(RuntimePool& pool, PostOpProduct& p, const char* implementation, Epilogue& epilogue) {
   const std::vector<int64_t> a_sizes = {p.m, p.k}, a_strides = {p.k, 1}, b_sizes = {p.k, p.n}, b_strides = {p.n, 1}, out_sizes = {p.m, p.n};
-  const ToroidOperand inputs[] = {float_operand(a.data(), a_sizes, a_strides), float_operand(b.data(), b_sizes, b_strides)};
+  const ToroidOperand inputs[] = {float_operand(p.a.data(), a_sizes, a_strides), float_operand(p.b.data(), b_sizes, b_strides)};
   const ToroidOperand output = float_operand(nullptr, out_sizes, b_strides);
   run_library_kernel(formatted("matmul#{}", implementation), {pool, inputs, {&output, 1}, {}, {}, epilogue.abi()});
 }
@@ -160,15 +161,17 @@ void multiply(const PostOpProduct& p, const char* implementation, Epilogue& epil
 TOROID_ON_MACHINES(PostOps);
 
 TEST_P(PostOps, OfAProductIsItsFunction) {
+  RuntimePool pool(2);
   for (const int64_t n : {1, 8, 15, 16, 17, 24, 47, 64, 72, 131}) {
     for (const int64_t m : {1, 5, 6, 31}) {
       for (const int64_t k : {1, 19, 1100}) {
+        PostOpProduct operands(m, n, k);
         for (const Form& form : kPostOpForms) {
           for (const char* product : {"packed", "few-rows-by-rows"}) {
             SCOPED_TRACE(formatted("{} x {} x {}, {}, {}", m, n, k, to_string(form), product));
             Epilogue known(form, m, n, As::PostOps), function(form, m, n, As::Function);
-            multiply({m, n, k}, product, known);
-            multiply({m, n, k}, product, function);
+            multiply(pool, operands, product, known);
+            multiply(pool, operands, product, function);
             ASSERT_TRUE(known.has_same_bits_as(function));
             ASSERT_TRUE(known.keeps_marks());
             ASSERT_GT(function.calls(), 0);
@@ -180,10 +183,12 @@ TEST_P(PostOps, OfAProductIsItsFunction) {
 }
 
 TEST_P(PostOps, OfNoTermsIsItsFunction) {
+  RuntimePool pool(2);
+  PostOpProduct operands(7, 20, 0);
   for (const Form& form : kPostOpForms) {
     Epilogue known(form, 7, 20, As::PostOps), function(form, 7, 20, As::Function);
-    multiply({7, 20, 0}, "packed", known);
-    multiply({7, 20, 0}, "packed", function);
+    multiply(pool, operands, "packed", known);
+    multiply(pool, operands, "packed", function);
     EXPECT_TRUE(known.has_same_bits_as(function)) << to_string(form);
   }
 }
