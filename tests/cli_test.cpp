@@ -165,7 +165,7 @@ TEST_F(Cli, RefusesAnInputTooMany) {
 
 // ---- the environment ------------------------------------------------------------------------------------------------
 
-TEST_F(Cli, RefusesAnOutputWithoutAFolderBeforeItCompiles) {
+TEST_F(CliCache, RefusesAnOutputWithoutAFolderBeforeItCompiles) {
   expect_refusal({"compile", (kDigits / "digits.pt2").string(), "-o", "missing/out.so"},
                  "error: cannot write missing/out.so: No such file or directory\n"
                  "  help: create the folder first: missing\n",
@@ -179,21 +179,21 @@ TEST_F(Cli, RefusesAFolderAsOutput) {
                  "  help: give the path of a file, not of a folder\n");
 }
 
-TEST_F(Cli, SaysWhatIsWrongWithTheCompilerAskedFor) {
+TEST_F(CliCache, SaysWhatIsWrongWithTheCompilerAskedFor) {
   expect_refusal(kCompileDigits,
                  "error: no C++ compiler found: TOROID_CXX is '/nonexistent', which is not a program\n"
                  "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++\n",
                  {{"TOROID_CXX", "/nonexistent"}});
 }
 
-TEST_F(Cli, SaysThatThereIsNoCompiler) {
+TEST_F(CliCache, SaysThatThereIsNoCompiler) {
   expect_refusal(kCompileDigits,
                  "error: no C++ compiler found: tried g++ and clang++ in PATH\n"
                  "  help: install g++ or set TOROID_CXX to the path of a g++ or clang++\n",
                  {{"TOROID_CXX", ""}, {"PATH", "/nonexistent"}});
 }
 
-TEST_F(Cli, EndsACompilerThatHangs) {
+TEST_F(CliCache, EndsACompilerThatHangs) {
   write_file_atomically(path("hanging"),
                         "#!/bin/sh\n"
                         "case \"$1\" in --version) echo 'g++ (Hanging) 1.0'; exit;; -print-prog-name=*) exit;; esac\n"
@@ -240,7 +240,7 @@ TEST_F(Cli, BuildsWithAssertionsAndFlagsOnlyWhatItCompiles) {
   expect_refusal(command, "error: --debug means nothing for the backend interp\n" + help);
 }
 
-TEST_F(Cli, RefusesFlagsThatSayLessThanTheyDo) {
+TEST_F(CliCache, RefusesFlagsThatSayLessThanTheyDo) {
   std::vector<std::string> command = kCompileDigits;
   command.push_back("--cxxflag=-march=native");
   const std::string message = "error: the compiler flag '-march=native' is not allowed: what it does depends on more than its words\n";
@@ -256,7 +256,7 @@ TEST_F(Cli, RefusesFlagsThatSayLessThanTheyDo) {
 
 // ---- the cache --------------------------------------------------------------------------------------------------------
 
-TEST_F(Cli, ASecondCompilationIsAHitThatTheCacheCounts) {
+TEST_F(CliCache, ASecondCompilationIsAHitThatTheCacheCounts) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   const std::string library = read_file(path("out.so"));
   // No compiler is needed, nor the model's name.
@@ -271,7 +271,7 @@ TEST_F(Cli, ASecondCompilationIsAHitThatTheCacheCounts) {
   EXPECT_EQ(stats["kinds"]["library"]["entries"], 1);
 }
 
-TEST_F(Cli, ExplainsAMissByThePartThatDiffers) {
+TEST_F(CliCache, ExplainsAMissByThePartThatDiffers) {
   EXPECT_NE(toroid({"cache", "explain", (kDigits / "digits.pt2").string()}).output.find("there is no entry of this kind"),
             std::string::npos);
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
@@ -286,7 +286,7 @@ TEST_F(Cli, ExplainsAMissByThePartThatDiffers) {
   EXPECT_EQ(parts, (std::set<std::string>{"flags", "isa"}));
 }
 
-TEST_F(Cli, SaysWhatTheCacheWasAskedOnRequest) {
+TEST_F(CliCache, SaysWhatTheCacheWasAskedOnRequest) {
   std::vector<std::string> command = kCompileDigits;
   command.push_back("--explain-cache");
   const std::string cold = toroid(command).errors;
@@ -418,7 +418,7 @@ TEST_F(Cli, ExplainsWhyOperatorsAreOneStepOrTwo) {
   EXPECT_FALSE(pairs[1].at("fused"));
 }
 
-TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
+TEST_F(CliCache, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
   // It dislikes the line of a certain call.
   write_file_atomically(path("g++"),
                         "#!/bin/sh\n"
@@ -434,7 +434,7 @@ TEST_F(Cli, ACompilersComplaintNamesTheOperatorAndItsSourceLine) {
       << failed.errors;
 }
 
-TEST_F(Cli, TendsTheCache) {
+TEST_F(CliCache, TendsTheCache) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   EXPECT_NE(toroid({"cache", "verify"}).output.find(" entries checked, 0 damaged and removed"), std::string::npos);
   EXPECT_EQ(toroid({"cache", "export", "entries"}).output, "3 entries written to entries\n");
@@ -454,7 +454,7 @@ TEST_F(Cli, TendsTheCache) {
             "  help: write it again with 'toroid cache export'\n");
 }
 
-TEST_F(Cli, ABaseServesWhoHasNothing) {
+TEST_F(CliCache, ABaseServesWhoHasNothing) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   ASSERT_EQ(toroid({"cache", "export", "base"}).exit_code, 0);
   EXPECT_EQ(toroid({"cache", "export", "libraries", "--kind", "library"}).output, "1 entries written to libraries\n");
@@ -488,7 +488,7 @@ TEST_F(Cli, ABaseServesWhoHasNothing) {
 
 constexpr const char* kWithoutOneDnn = "onednn                   gate closed: built without oneDNN\n";
 
-TEST_F(Cli, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
+TEST_F(CliCache, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
   const Outcome tuned =
       toroid({"tune", "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]", "--no-cache"}, {{"TOROID_ONEDNN", "libnone.so.2"}});
   EXPECT_EQ(tuned.exit_code, 0);
@@ -496,7 +496,7 @@ TEST_F(Cli, TuneSaysWhichLibraryOfOneDnnIsNotFound) {
   EXPECT_NE(tuned.output.find("onednn                   gate closed: libnone.so.2: not found\n"), std::string::npos) << tuned.output;
 }
 
-TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
+TEST_F(CliCache, TunesAProblemOnceAndReplaysItsLock) {
   const std::string problem = "matmul.f32(f32[3, 40], f32[40, 20]) -> f32[3, 20]";
   const Outcome first = toroid({"tune", problem, "--threads", "1", "--write-lock", "lock", "--choices-log", "log"},
                                {{"TOROID_ONEDNN", "0"}, {"TOROID_MACHINE", "baseline"}});
@@ -527,7 +527,7 @@ TEST_F(Cli, TunesAProblemOnceAndReplaysItsLock) {
   expect_refusal({"tune", "matmul.f32(f32[4, 40])"}, "error: 1:23: expected '->'\n  while reading the problem 'matmul.f32(f32[4, 40])'\n");
 }
 
-TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
+TEST_F(CliCache, TheDoctorNamesAMendForEachProblem) {
   const Outcome well = toroid({"doctor", "--json"});
   EXPECT_EQ(well.exit_code, 0) << well.output;
   const Outcome ill =
@@ -540,7 +540,7 @@ TEST_F(Cli, TheDoctorNamesAMendForEachProblem) {
   }
 }
 
-TEST_F(Cli, TheDoctorTriesTheRemoteCache) {
+TEST_F(CliCache, TheDoctorTriesTheRemoteCache) {
   write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
   const std::pair<std::string, std::string> address = {"TOROID_REMOTE_CACHE", "redis://:password@127.0.0.1:1"},
                                             key = {"TOROID_REMOTE_CACHE_KEY", path("key").string()};
@@ -556,7 +556,7 @@ TEST_F(Cli, TheDoctorTriesTheRemoteCache) {
   EXPECT_EQ(nlohmann::json::parse(toroid({"cache", "stats", "--json"}, {address, key}).output)["remote"], "redis://127.0.0.1:1");
 }
 
-TEST_F(Cli, AnUnreachableRemoteCacheIsWarnedOfOnce) {
+TEST_F(CliCache, AnUnreachableRemoteCacheIsWarnedOfOnce) {
   write_file_atomically(path("key"), std::string_view("a secret of more than 32 bytes, as it must be"), 0600);
   const Outcome outcome =
       toroid(kCompileDigits, {{"TOROID_REMOTE_CACHE", "http://127.0.0.1:1/"}, {"TOROID_REMOTE_CACHE_KEY", path("key").string()}});

@@ -29,6 +29,38 @@ inline void replace_all(std::string& text, const std::string& from, const std::s
   }
 }
 
+// What many tests would have the compiler do again, once: what it makes of the digits model for `toroid compile` and `toroid run`, as a
+// base (docs/cache.md) under each test's cache; and a cache that holds what was learnt about the compiler and nothing else, which each
+// test has a copy of. Everything but the compiler's own work is done anew.
+class CompiledOnce {
+ public:
+  static const CompiledOnce& get() {
+    static const CompiledOnce instance;
+    return instance;
+  }
+  fs::path base() const { return folder_.path() / "base"; }
+  fs::path store_of_probes() const { return folder_.path() / "probes"; }
+
+ private:
+  CompiledOnce() {
+    const std::string model = (kDigits / "digits.pt2").string();
+    toroid(store_of_probes(), {"compile", model, "-o", "out.so", "--no-cache", "--cxxflag=-O0"});
+    fs::copy(store_of_probes(), folder_.path() / "store");
+    toroid(folder_.path() / "store", {"compile", model, "-o", "out.so"});
+    toroid(folder_.path() / "store", {"run", model, "--inputs", (kDigits / "one.safetensors").string(), "--outputs", "out.safetensors"});
+    toroid(folder_.path() / "store", {"cache", "export", base().string(), "--kind", "library"});
+  }
+  void toroid(const fs::path& store, std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), TOROID_COMMAND);
+    const ProcessResult result = run_process({.argv = arguments,
+                                              .folder = folder_.path(),
+                                              .environment = {{"TOROID_CACHE_DIR", store.string()}},
+                                              .timeout = std::chrono::minutes(2)});
+    EXPECT_TRUE(result.ok()) << result.errors;
+  }
+  TempFolder folder_{"toroid-cli-test-once"};
+};
+
 class Cli : public testing::Test {
  protected:
   struct Outcome {
@@ -38,12 +70,15 @@ class Cli : public testing::Test {
     std::string output;
   };
 
+  explicit Cli(bool has_base = true) : has_base_(has_base) {}
+
   fs::path path(std::string_view name) const { return folder_.path() / name; }
 
   // Runs toroid in the test's folder, with a cache of its own. Progress is no part of the message.
   Outcome toroid(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) const {
     arguments.insert(arguments.begin(), TOROID_COMMAND);
     environment.push_back({"TOROID_CACHE_DIR", (cache_.path() / "store").string()});  // unless given: the first counts
+    if (has_base_) environment.push_back({"TOROID_CACHE_BASE", CompiledOnce::get().base().string()});
     const ProcessResult result =
         run_process({.argv = arguments, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
     std::string errors = replaced_matches(result.errors, "compiling kernels[^\n]*\n", "");
@@ -96,8 +131,19 @@ class Cli : public testing::Test {
   }
 
  private:
+  void SetUp() override {
+    if (has_base_) fs::copy(CompiledOnce::get().store_of_probes(), cache_.path() / "store");
+  }
+
+  const bool has_base_;
   TempFolder folder_{"toroid-cli-test"};
   TempFolder cache_{"toroid-cli-test-cache"};
+};
+
+// Of what the cache holds and says: it begins with nothing.
+class CliCache : public Cli {
+ protected:
+  CliCache() : Cli(false) {}
 };
 
 inline const std::vector<std::string> kCompileBad = {"compile", "bad.pt2", "-o", "out.so"};

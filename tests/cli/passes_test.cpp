@@ -63,7 +63,7 @@ TEST_F(Cli, OptGoesOnFromAProgramThatWasChanged) {
   EXPECT_NE(refused.errors.find("kernel 0 has 196 tasks, not 197"), std::string::npos) << refused.errors;
 }
 
-TEST_F(Cli, AProgramWithoutAPassIsAnotherOneInTheCache) {
+TEST_F(CliCache, AProgramWithoutAPassIsAnotherOneInTheCache) {
   EXPECT_NE(toroid(compile_digits({})).errors.find("cache: miss"), std::string::npos);
   EXPECT_NE(toroid(compile_digits({})).errors.find("cache: hit"), std::string::npos);
   const Outcome without = toroid(compile_digits({"--without-pass", "fold-constants"}));
