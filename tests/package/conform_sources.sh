@@ -20,7 +20,7 @@ compare() {
   TOROID_ONEDNN=0 "$build/toroid" compile "$model" --emit-source "$tree/source" "${flags[@]}" 2>"$tree/log" &&
     { cmake -S "$tree/source" -B "$tree/build" -G Ninja "${configure[@]}" && cmake --build "$tree/build" -j "$build_jobs"; } >"$tree/log" 2>&1 &&
     "${emulator[@]}" "$tree/build/example" "$tree/build/$name.so" >"$tree/log" 2>&1 ||
-    { echo "wrong $name: $(tail -n 20 "$tree/log")" && return; }
+    { echo "wrong $name: $(grep -A 12 "ERROR: \|error: " "$tree/log" || tail -n 20 "$tree/log")" && return; }
   if [[ -n ${CROSS:-} && ! -e $work/run_package ]]; then
     (cd "$root" && "$CROSS-g++" -std=c++20 -O1 -w -DFMT_HEADER_ONLY -Isrc -Iinclude -idirafter "$work/headers" tests/package/run_package.cpp \
       src/frontend/{safetensors,json_reader}.cpp src/support/json_writer.cpp "$tree/build/librun_side.a" -o "$work/run_package" -lpthread -ldl)
@@ -73,7 +73,9 @@ if [[ -n ${SANITIZE:-} ]]; then
   for name in asan:address ubsan:undefined tsan:thread; do
     [[ ,$SANITIZE, != *,"${name#*:}",* ]] || libraries+=("$(g++ -print-file-name="lib${name%:*}.so")")
   done
-  preload=(env "LD_PRELOAD=${libraries[*]}" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1)
+  # A package compares its code in memory with its file, what lies between variables too.
+  export ASAN_OPTIONS=intercept_memcmp=0 UBSAN_OPTIONS=print_stacktrace=1
+  preload=(env "LD_PRELOAD=${libraries[*]}" ASAN_OPTIONS=intercept_memcmp=0:detect_leaks=0)
 fi
 
 if [[ ${1:-} == --one ]]; then
