@@ -130,11 +130,12 @@ class Cli : public testing::Test {
     return {"run", (kDigits / "digits.pt2").string(), "--inputs", "in.safetensors", "--outputs", "out.safetensors"};
   }
 
- private:
+ protected:
   void SetUp() override {
     if (has_base_) fs::copy(CompiledOnce::get().store_of_probes(), cache_.path() / "store");
   }
 
+ private:
   const bool has_base_;
   TempFolder folder_{"toroid-cli-test"};
   TempFolder cache_{"toroid-cli-test-cache"};
