@@ -1,8 +1,10 @@
 #include "support/log.h"
 
-#include <cstdio>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <cstdlib>
-#include <string>
+#include <iterator>
 
 namespace toroid {
 namespace {
@@ -18,20 +20,24 @@ constexpr LevelName kLevelNames[] = {
     {"warn", static_cast<int>(LogLevel::Warn)},
 };
 
-// A line is written at once, so that those of several threads stay whole.
-void write_line(LogLevel level, std::string_view text) {
-  const std::string line = fmt::format("toroid: {}: {}\n", kLevelNames[static_cast<size_t>(level)].name, text);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+// A line is written at once, so that those of several threads stay whole, and takes no memory.
+void write_line(LogLevel level, std::string_view text) noexcept {
+  const std::string_view parts[] = {"toroid: ", kLevelNames[static_cast<size_t>(level)].name, ": ", text, "\n"};
+  iovec pieces[std::size(parts)];
+  for (size_t i = 0; i < std::size(parts); ++i) pieces[i] = {const_cast<char*>(parts[i].data()), parts[i].size()};
+  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces, std::size(pieces));
 }
 
-int least_shown() {
+int least_shown() noexcept {
   static const int least = [] {
     const char* const wanted = std::getenv("TOROID_LOG");
     if (wanted == nullptr || *wanted == '\0') return static_cast<int>(LogLevel::Warn);
     for (const LevelName& each : kLevelNames) {
       if (each.name == wanted) return each.level;
     }
-    write_line(LogLevel::Warn, fmt::format("TOROID_LOG is '{}'; known are trace, debug, info, warn, error and off", wanted));
+    fmt::memory_buffer text;
+    fmt::format_to(fmt::appender(text), "TOROID_LOG is '{:.100}'; known are trace, debug, info, warn, error and off", wanted);
+    write_line(LogLevel::Warn, {text.data(), text.size()});
     return static_cast<int>(LogLevel::Warn);
   }();
   return least;
@@ -39,9 +45,9 @@ int least_shown() {
 
 }  // namespace
 
-bool log_enabled(LogLevel level) { return static_cast<int>(level) >= least_shown(); }
+bool log_enabled(LogLevel level) noexcept { return static_cast<int>(level) >= least_shown(); }
 
-void log_text(LogLevel level, std::string_view text) {
+void log_text(LogLevel level, std::string_view text) noexcept {
   if (log_enabled(level)) write_line(level, text);
 }
 
