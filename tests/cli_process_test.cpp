@@ -205,16 +205,17 @@ TEST_F(CliProcess, AModelThatIsCutShortOrOverwrittenWhileItIsCompiledIsAnError) 
   }
 }
 
-// Somebody writes into the file all the while that the evaluator, which is slow, multiplies.
+// Somebody writes into the file all the while that the evaluator, which is slow, multiplies; from before it starts.
 TEST_F(CliProcess, InputsThatAreOverwrittenWhileTheyAreInUseAreAnError) {
-  constexpr int64_t kSide = 300;
+  constexpr int64_t kSide = 400;
   const std::vector<float> numbers(kSide * kSide, 1.0f);
   const std::vector<SafeTensor> tensors = {{"in0", DType::F32, {kSide, kSide}, std::as_bytes(std::span(numbers))}};
   write_safetensors(path("in.safetensors"), tensors);
   write_file_atomically(path("square.txt"),
                         fmt::format("graph(x: f32[{0}, {0}]) {{\n  y: f32[{0}, {0}] = aten::mm(x, x)\n  return y\n}}\n", kSide));
   const ProcessResult result = shell(
-      "while :; do printf abcd | dd of=in.safetensors bs=1 seek=300000 conv=notrunc 2>/dev/null; done & writer=$!\n"
+      "while :; do printf abcd | dd of=in.safetensors bs=1 seek=300000 conv=notrunc 2>/dev/null; : >begun; done & writer=$!\n"
+      "until [ -e begun ]; do sleep 0.01; done\n"
       "$TOROID run square.txt --backend interp --inputs in.safetensors --outputs out.safetensors; status=$?\n"
       "kill $writer; exit $status");
   EXPECT_EQ(result.exit_code, 1);
