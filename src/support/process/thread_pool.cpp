@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -99,7 +100,10 @@ struct LoopState {
 void ThreadPool::parallel_for(size_t count, const std::function<void(size_t)>& body) {
   auto state = std::make_shared<LoopState>(count, &body);
   const size_t helpers = count == 0 ? 0 : std::min(threads_.size(), count - 1);
-  for (size_t i = 0; i < helpers; ++i) enqueue([state] { state->take_indices(); });
+  try {
+    for (size_t i = 0; i < helpers; ++i) enqueue([state] { state->take_indices(); });
+  } catch (const std::bad_alloc&) {  // those that started already use `body`: they and this thread do the work
+  }
   state->take_indices();
   std::unique_lock lock(state->mutex);
   state->idle.wait(lock, [&] { return state->running == 0; });
