@@ -15,9 +15,9 @@
 #include "flags.h"
 #include "graph/custom/custom_operators.h"
 #include "json_text.h"
-#include "support/byte_size.h"
-#include "support/cache_folder.h"
-#include "support/embedded_files.h"
+#include "support/files/cache_folder.h"
+#include "support/files/embedded_files.h"
+#include "support/text/byte_size.h"
 
 namespace toroid::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "describe.h"
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
-#include "driver/write_compiled.h"
+#include "driver/package/write_compiled.h"
 #include "emit_benchmark.h"
 #include "emit_source.h"
 #include "explain/explain_cache.h"

@@ -25,7 +25,7 @@
 #include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/registry/registry.h"
 #include "schedule/call_arguments.h"
-#include "support/byte_size.h"
+#include "support/text/byte_size.h"
 
 namespace toroid::cli {
 namespace {

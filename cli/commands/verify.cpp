@@ -6,8 +6,8 @@
 #include "flags.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/package.h"
-#include "support/byte_size.h"
 #include "support/signing.h"
+#include "support/text/byte_size.h"
 
 namespace toroid::cli {
 

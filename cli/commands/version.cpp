@@ -10,7 +10,7 @@
 #include "cache/code_identity.h"
 #include "command.h"
 #include "flags.h"
-#include "support/embedded_files.h"
+#include "support/files/embedded_files.h"
 
 namespace toroid::cli {
 namespace fs = std::filesystem;

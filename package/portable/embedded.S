@@ -1,4 +1,4 @@
-/* What a portable toroid brings along, as embed.sh has gathered it: src/support/embedded_files.h. */
+/* What a portable toroid brings along, as embed.sh has gathered it: src/support/files/embedded_files.h. */
     .section .rodata.toroid_embedded, "a"
     .balign 64
     .globl toroid_embedded_archive, toroid_embedded_archive_end, toroid_embedded_list, toroid_embedded_list_end

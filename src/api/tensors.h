@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "runtime/program/executable.h"
+#include "base/checked.h"
 #include "toroid/toroid.h"
 
 namespace toroid::api {

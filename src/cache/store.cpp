@@ -34,10 +34,10 @@
 #include "base/file/write_signals.h"
 #include "base/machine/out_of_memory.h"
 #include "cache/sqlite.h"
-#include "support/byte_size.h"
-#include "support/cache_folder.h"
+#include "support/files/cache_folder.h"
 #include "support/hash.h"
 #include "support/log.h"
+#include "support/text/byte_size.h"
 
 namespace toroid {
 namespace fs = std::filesystem;

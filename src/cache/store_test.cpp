@@ -16,7 +16,7 @@
 #include "base/file/file.h"
 #include "cache/key_for_test.h"
 #include "cache/sqlite.h"
-#include "support/cache_folder.h"
+#include "support/files/cache_folder.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {

@@ -1,8 +1,8 @@
 // include/toroid/toroid_compiler.h: the table.
 #include "api/structs.h"
-#include "driver/archive.h"
 #include "driver/compile.h"
-#include "driver/write_compiled.h"
+#include "driver/package/archive.h"
+#include "driver/package/write_compiled.h"
 #include "toroid/toroid_compiler.h"
 
 namespace toroid::compiler {

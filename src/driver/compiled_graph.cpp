@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file/framing.h"
 #include "frontend/json_reader.h"
-#include "support/json_writer.h"
+#include "support/text/json_writer.h"
 
 namespace toroid {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/file/mapped_file.h"
 #include "base/file/write_parts.h"
 #include "frontend/json_reader.h"
-#include "support/json_writer.h"
+#include "support/text/json_writer.h"
 
 namespace toroid {
 namespace {

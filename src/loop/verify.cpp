@@ -7,7 +7,6 @@
 #include "graph/control_flow.h"
 #include "graph/shape_error.h"
 #include "graph/type_rules.h"
-#include "passes/attention/write_scores.h"
 #include "support/match.h"
 
 namespace toroid::loop {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
-#include "support/embedded_files.h"
+#include "support/files/embedded_files.h"
 #include "support/process/subprocess.h"
 
 namespace toroid {

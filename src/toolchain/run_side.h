@@ -1,6 +1,6 @@
 // The run side of packages: what compiled programs need while they run, as archives to link, and the C library as packages may use it. The
 // build puts them into a folder beside the command (package/run_side.sh); installed, they lie in lib/toroid. A portable toroid brings them
-// along (support/embedded_files.h).
+// along (support/files/embedded_files.h).
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Indented, for people read it too.
 #include <fmt/format.h>
 
-#include "support/json_writer.h"
+#include "support/text/json_writer.h"
 #include "tune/decision.h"
 
 namespace toroid::tune {

@@ -1,5 +1,6 @@
 /* A process that opens, runs and closes again and again needs no more memory for it, also where runs fail. */
 #include <unistd.h>
+#include "resident.h"
 
 #include "check.h"
 

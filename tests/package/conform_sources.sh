@@ -23,7 +23,7 @@ compare() {
     { echo "wrong $name: $(grep -A 12 "ERROR: \|error: " "$tree/log" || tail -n 20 "$tree/log")" && return; }
   if [[ -n ${CROSS:-} && ! -e $work/run_package ]]; then
     (cd "$root" && "$CROSS-g++" -std=c++20 -O1 -w -DFMT_HEADER_ONLY -Isrc -Iinclude -idirafter "$work/headers" tests/package/run_package.cpp \
-      src/frontend/{safetensors,json_reader}.cpp src/support/json_writer.cpp "$tree/build/librun_side.a" -o "$work/run_package" -lpthread -ldl)
+      src/frontend/{safetensors,json_reader}.cpp src/support/text/json_writer.cpp "$tree/build/librun_side.a" -o "$work/run_package" -lpthread -ldl)
   fi
   for inputs in "${model%.pt2}".in*.safetensors; do
     verdict=wrong

@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../c_api/resident.h"
 #include "some_inputs.h"
 #include "toroid/toroid.h"
 

@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 #include "schedule/axes.h"
 #include "schedule/schedule.h"
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 
 namespace toroid::codegen {
 

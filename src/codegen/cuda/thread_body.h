@@ -10,7 +10,7 @@
 
 #include "codegen/cpp/print_index.h"
 #include "loop/loop.h"
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 
 namespace toroid::codegen::cuda {
 

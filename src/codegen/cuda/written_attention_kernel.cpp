@@ -16,6 +16,7 @@
 
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
+#include "schedule/buffer_lists.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/thread_printer.h"
 #include "schedule/cuda/attention/written_attention.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/print_index.h"
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 
 namespace toroid::codegen {
 namespace {

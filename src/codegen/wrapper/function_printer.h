@@ -18,7 +18,7 @@
 #include "program/module.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/products/product_tiles.h"
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 
 namespace toroid::codegen {
 

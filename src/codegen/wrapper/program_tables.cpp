@@ -7,7 +7,7 @@
 #include "graph/builder.h"
 #include "graph/text/text.h"
 #include "signature/contract_tables.h"
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 #include "symbolic/symbol_map.h"
 #include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"

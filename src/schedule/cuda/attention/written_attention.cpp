@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "passes/attention/write_scores.h"
 #include "schedule/cpu/form_estimate.h"
 
 namespace toroid::schedule {

@@ -1,4 +1,4 @@
-#include "support/embedded_files.h"
+#include "support/files/embedded_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "support/embedded_files.h"
+#include "support/files/embedded_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@
 #include "base/file/fd.h"
 #include "base/file/file.h"
 #include "base/file/mapped_file.h"
-#include "support/cache_folder.h"
+#include "support/files/cache_folder.h"
 #include "support/hash.h"
 #include "support/log.h"
 

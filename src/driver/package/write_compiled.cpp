@@ -1,4 +1,4 @@
-#include "driver/write_compiled.h"
+#include "driver/package/write_compiled.h"
 
 #include <functional>
 #include <numeric>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
-#include "driver/archive.h"
+#include "driver/package/archive.h"
 #include "frontend/safetensors.h"
 #include "runtime/contract/contract.h"
 #include "runtime/program/loaded_program.h"

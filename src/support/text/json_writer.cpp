@@ -1,4 +1,4 @@
-#include "support/json_writer.h"
+#include "support/text/json_writer.h"
 
 #include <cmath>
 

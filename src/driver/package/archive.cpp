@@ -1,4 +1,4 @@
-#include "driver/archive.h"
+#include "driver/package/archive.h"
 
 #include <cctype>
 

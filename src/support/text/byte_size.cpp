@@ -1,4 +1,4 @@
-#include "support/byte_size.h"
+#include "support/text/byte_size.h"
 
 #include <cctype>
 #include <iterator>

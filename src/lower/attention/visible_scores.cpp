@@ -1,4 +1,4 @@
-#include "lower/visible_scores.h"
+#include "lower/attention/visible_scores.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "support/text_buffer.h"
+#include "support/text/text_buffer.h"
 
 #include <new>
 #include <utility>

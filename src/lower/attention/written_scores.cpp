@@ -1,10 +1,9 @@
-#include "lower/written_scores.h"
+#include "lower/attention/written_scores.h"
 
 #include <span>
 
 #include "lower/cost.h"
 #include "lower/index_map.h"
-#include "passes/attention/write_scores.h"
 #include "support/match.h"
 
 namespace toroid {

@@ -5,7 +5,7 @@
 //   gates = x W_ih^T + b_ih + h' W_hh^T + b_hh            h' = the states before each step
 //   c_t   = f_t*c_(t-1) + i_t*g_t                          forwards
 //   dh, dc                                                 backwards; dgates W_hh and dc*f go to the step before
-#include "passes/decompose/nn/onednn_recurrent.h"
+#include "passes/decompose/nn/recurrent/onednn_recurrent.h"
 
 #include <fmt/format.h>
 

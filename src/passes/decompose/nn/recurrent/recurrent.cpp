@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "passes/decompose/engine/decompose.h"
-#include "passes/decompose/nn/onednn_recurrent.h"
+#include "passes/decompose/nn/recurrent/onednn_recurrent.h"
 
 namespace toroid {
 namespace {

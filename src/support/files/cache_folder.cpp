@@ -1,4 +1,4 @@
-#include "support/cache_folder.h"
+#include "support/files/cache_folder.h"
 
 #include <pwd.h>
 #include <sys/stat.h>

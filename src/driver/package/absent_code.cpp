@@ -1,4 +1,4 @@
-#include "driver/absent_code.h"
+#include "driver/package/absent_code.h"
 
 #include <algorithm>
 #include <charconv>
