@@ -128,15 +128,10 @@ DLManagedTensor* make_on_gpu(int gpu, DType dtype, std::span<const int64_t> size
 
 // The bytes between the lowest and the highest element of a tensor; none where it has no elements.
 std::span<const std::byte> extent_of(const InputView& view) {
-  int64_t lowest = 0, highest = 0, contiguous = 1;  // elements from the first one on; view_of knows that they have addresses
-  for (size_t d = view.sizes.size(); d-- > 0;) {
-    if (view.sizes[d] == 0) return {};
-    const int64_t stride = view.strides != nullptr ? view.strides[d] : contiguous;
-    if (view.sizes[d] > 1) (stride < 0 ? lowest : highest) += (view.sizes[d] - 1) * stride;
-    contiguous *= view.sizes[d];
-  }
-  const int64_t width = size_bytes(view.dtype);
-  return {view.data + lowest * width, static_cast<size_t>((highest - lowest + 1) * width)};
+  if (std::find(view.sizes.begin(), view.sizes.end(), 0) != view.sizes.end()) return {};
+  const Reach reach = reach_of(view.sizes, view.strides, size_bytes(view.dtype));
+  const int64_t before = *reach.before.value(), behind = *reach.behind.value();  // view_of knows that all elements have addresses
+  return {view.data + before, static_cast<size_t>(behind - before)};
 }
 
 // Whether no two elements lie at one place, in whatever direction.

@@ -28,15 +28,7 @@ constexpr int64_t kMostReach = int64_t{1} << 57;
 
 // Whether all elements can have addresses.
 bool lies_in_memory(const DLTensor& tensor, int64_t width) {
-  Checked before = 0, behind = width;  // bytes from the first element to the lowest, and behind the highest one
-  int64_t contiguous = width;
-  for (int32_t d = tensor.ndim; d-- > 0;) {
-    if (tensor.shape[d] == 1) continue;
-    const int64_t stride = tensor.strides != nullptr ? tensor.strides[d] : 0;
-    const Checked reach = (Checked(tensor.shape[d]) - 1) * (tensor.strides != nullptr ? Checked(stride) * width : Checked(contiguous));
-    (stride < 0 ? before : behind) += reach;
-    contiguous *= tensor.shape[d];
-  }
+  const auto [before, behind] = reach_of({tensor.shape, static_cast<size_t>(tensor.ndim)}, tensor.strides, width);
   uintptr_t first = 0, last = 0;
   return before.fits() && behind.fits() && *before.value() > -kMostReach && *behind.value() < kMostReach &&
          !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset, &first) &&
@@ -45,6 +37,19 @@ bool lies_in_memory(const DLTensor& tensor, int64_t width) {
 }
 
 }  // namespace
+
+Reach reach_of(std::span<const int64_t> sizes, const int64_t* strides, int64_t width) {
+  Reach reach = {0, width};
+  int64_t contiguous = width;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] == 1) continue;
+    const int64_t stride = strides != nullptr ? strides[d] : 0;
+    (stride < 0 ? reach.before : reach.behind) +=
+        (Checked(sizes[d]) - 1) * (strides != nullptr ? Checked(stride) * width : Checked(contiguous));
+    contiguous *= sizes[d];
+  }
+  return reach;
+}
 
 DLDataType dlpack_dtype(DType dtype) {
   const Row& row = *std::find_if(std::begin(kDTypes), std::end(kDTypes), [&](const Row& each) { return each.dtype == dtype; });

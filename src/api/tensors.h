@@ -2,9 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
-#include "runtime/program/executable.h"
 #include "base/checked.h"
+#include "runtime/program/executable.h"
 #include "toroid/toroid.h"
 
 namespace toroid::api {
@@ -13,6 +14,13 @@ inline constexpr DLDevice kProcessor = {static_cast<decltype(DLDevice::device_ty
 
 DLDataType dlpack_dtype(DType dtype);
 std::optional<DType> dtype_of(DLDataType dtype);
+
+// Bytes from a tensor's first element to its lowest one, 0 or less, and to the end of its highest one; of one that has elements. Strides
+// may be null, for row-major order.
+struct Reach {
+  Checked before, behind;
+};
+Reach reach_of(std::span<const int64_t> sizes, const int64_t* strides, int64_t width);
 
 // Throws Refusal for null and misaligned pointers, a tensor that is no such, and one that is in the memory of another device.
 // `what` and `position` name it. needs_data: where its elements are read or written.
