@@ -1,8 +1,6 @@
 /* A process that opens, runs and closes again and again needs no more memory for it, also where runs fail. */
-#include <unistd.h>
-#include "resident.h"
-
 #include "check.h"
+#include "resident.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { kIsMeasured = 0 }; /* which keep what was freed */
@@ -10,14 +8,6 @@ enum { kIsMeasured = 0 }; /* which keep what was freed */
 enum { kIsMeasured = 1 };
 #endif
 enum { kRounds = 400, kMostGrowthKib = 256 };
-
-static long resident_kib(void) {
-  long pages = 0, resident = 0;
-  FILE* const file = fopen("/proc/self/statm", "r");
-  if (file != NULL && fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-  if (file != NULL) fclose(file);
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 /* A round: a right run, one with a size that the model refuses, and new weights. */
 static void use(const ToroidApi* api, ToroidModel* model) {

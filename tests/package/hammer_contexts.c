@@ -82,14 +82,6 @@ static void pause_s(double seconds) {
   nanosleep(&pause, NULL);
 }
 
-static long resident_kib(void) {
-  long pages = 0, resident = 0;
-  FILE* const file = fopen("/proc/self/statm", "r");
-  if (file != NULL && fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-  if (file != NULL) fclose(file);
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static int has_grown(long first_kib, long last_kib) { return last_kib - first_kib > 8 * 1024 + first_kib / 8; }
 
 static void load(Program* program) {
