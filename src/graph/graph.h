@@ -142,8 +142,16 @@ struct Library {  // computed by a library kernel in runtime/, by name
   std::vector<Scalar> attributes;
 };
 
+// Attention in two parts (passes/attention/write_scores.h).
+inline constexpr std::string_view kAttentionProduct = "attention.product", kAttentionOfScores = "attention.of_scores";
+
 using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, RandomState, Pointwise, Cast, Bitcast, Expand, Permute, Reshape,
                         Slice, Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention, Library>;
+
+inline bool is_library(const Op& op, std::string_view name) {
+  const auto* library = std::get_if<Library>(&op);
+  return library != nullptr && library->name == name;
+}
 
 // ----------------------------------------------------------------------------------------------------------------------
 

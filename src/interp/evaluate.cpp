@@ -308,8 +308,8 @@ class Evaluator {
                   fmt::format("{} is computed by code of its own, which the evaluator does not run", op.name.substr(kCustomPrefix.size())))
           .help("compile the model, or give the operator a formula");
     }
-    if (op.name == "attention.product") return {attention_product(in[0], in[1])};
-    if (op.name == "attention.of_scores") return {attention_of_scores(in[3], in[2], std::get<bool>(op.attributes[0]))};
+    if (op.name == kAttentionProduct) return {attention_product(in[0], in[1])};
+    if (op.name == kAttentionOfScores) return {attention_of_scores(in[3], in[2], std::get<bool>(op.attributes[0]))};
     const LibraryKernel kernel = find_evaluated_kernel(op.name);
     if (kernel == nullptr) throw Error(ErrorKind::Unsupported, fmt::format("there is no library kernel '{}'", op.name));
     std::vector<double> attributes;

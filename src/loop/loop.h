@@ -85,6 +85,12 @@ class ExprTable {
   ProvenanceId origin() const { return origin_; }
   const ExprNode& node(ExprId id) const { return nodes_[static_cast<size_t>(id)]; }
   DType dtype(ExprId id) const { return node(id).dtype; }
+  // What the literal `id` is, where it is one and holds a T: bool, double, or sym::Expr of integers.
+  template <class T>
+  const T* literal_as(ExprId id) const {
+    const auto* literal = std::get_if<Literal>(&node(id).op);
+    return literal == nullptr ? nullptr : std::get_if<T>(&literal->value);
+  }
   size_t size() const { return nodes_.size(); }
   sym::Context& symbols() const { return symbols_; }
 

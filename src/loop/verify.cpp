@@ -186,8 +186,7 @@ void verify_uses(const LoopProgram& program, const std::vector<ExprId>& roots, s
 }
 
 void verify_scores(const LoopProgram& program, const Call& call, bool in_kernel) {
-  const auto* library = std::get_if<Library>(&call.op);
-  const bool is_written = library != nullptr && library->name == kAttentionOfScores;
+  const bool is_written = is_library(call.op, kAttentionOfScores);
   require(call.scores.has_value() == is_written, "scores belong to attention of them");
   if (!is_written) return;
   const bool has_table = in_kernel && call.operands.size() == 4 && call.scores->visible;  // of an earlier step

@@ -212,11 +212,10 @@ class Lowering {
 
   // Does it give an attention's product, or something on the way from there to the scores?
   bool depends_on_product(const Node& node) {
-    const auto* library = std::get_if<Library>(&node.op);
-    if (library != nullptr && library->name == kAttentionOfScores) return false;
-    const bool depends =
-        (library != nullptr && library->name == kAttentionProduct) ||
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return of_product_[static_cast<size_t>(id)]; });
+    if (is_library(node.op, kAttentionOfScores)) return false;
+    const bool depends = is_library(node.op, kAttentionProduct) || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                           return of_product_[static_cast<size_t>(id)];
+                         });
     for (ValueId id : node.outputs) of_product_[static_cast<size_t>(id)] = depends;
     return depends;
   }
@@ -227,7 +226,7 @@ class Lowering {
       if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
     }
     const bool keeps_int8 = takes_int8(node), keeps_int4 = takes_int4(node);
-    if (of_scores(node)) {
+    if (is_library(node.op, kAttentionOfScores)) {
       for (size_t i = 0; i < 3; ++i) read_from_memory(node.inputs[i]);
       return;
     }
@@ -404,7 +403,7 @@ class Lowering {
         [&](const Attention&) { lower_attention(node); },
         [&](const Library& op) {
           if (op.name == kAttentionGradient) return lower_attention(node);
-          if (of_scores(node)) return lower_attention_of_scores(node);
+          if (is_library(node.op, kAttentionOfScores)) return lower_attention_of_scores(node);
           if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
           lower_call(node, op.name != "products.grouped");
         });
@@ -1079,11 +1078,6 @@ class Lowering {
   void lower_attention(const Node& node) {
     lower_call(node, false);
     lay_heads_beside_each_other(node);
-  }
-
-  static bool of_scores(const Node& node) {
-    const auto* library = std::get_if<Library>(&node.op);
-    return library != nullptr && library->name == kAttentionOfScores;
   }
 
   void lower_attention_of_scores(const Node& node) {

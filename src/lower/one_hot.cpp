@@ -18,10 +18,8 @@ bool changes_along(const ExprTable& exprs, ExprId value, sym::Expr axis) {
 }
 
 bool is_zero(const ExprTable& exprs, ExprId id) {
-  const auto* literal = std::get_if<loop::Literal>(&exprs.node(id).op);
-  if (literal == nullptr) return false;
-  if (const auto* number = std::get_if<double>(&literal->value)) return *number == 0;
-  const auto* integer = std::get_if<sym::Expr>(&literal->value);
+  if (const auto* number = exprs.literal_as<double>(id)) return *number == 0;
+  const auto* integer = exprs.literal_as<sym::Expr>(id);
   return integer != nullptr && integer->is_const(0);
 }
 

@@ -139,8 +139,7 @@ std::pair<double, ExprId> scaled(const loop::ExprTable& exprs, ExprId id) {
   double factor = 1;
   while (const auto* by = std::get_if<loop::Compute>(&exprs.node(id).op)) {
     if ((by->op != ScalarOp::Mul && by->op != ScalarOp::Div) || exprs.dtype(id) != DType::F32) break;
-    const auto* literal = std::get_if<loop::Literal>(&exprs.node(by->operands[1]).op);
-    const auto* number = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
+    const auto* number = exprs.literal_as<double>(by->operands[1]);
     if (number == nullptr) break;
     const double more = by->op == ScalarOp::Mul ? *number : 1 / *number;
     if (!std::isnormal(static_cast<float>(more)) || !std::isnormal(static_cast<float>(factor * more))) break;
@@ -170,8 +169,7 @@ std::optional<std::string> ThreadBody::real_place(sym::Expr place) const {
 std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
   if (!is_rounded_to_16_bits || op.op != ScalarOp::Add || register_type(exprs_.dtype(op.operands[0])) != "float") return std::nullopt;
   const auto is_one = [&](ExprId id) {
-    const auto* literal = std::get_if<loop::Literal>(&exprs_.node(id).op);
-    const auto* number = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
+    const auto* number = exprs_.literal_as<double>(id);
     return number != nullptr && *number == 1;
   };
   for (const size_t i : {0, 1}) {

@@ -10,15 +10,13 @@
 //     const auto seen_v1 = …;
 //     attend_to_written_on_hopper<128, 128, 2, true, false>(q_v1, k_v1, v_v1, out, shape_v1, {tiles, …}, 20.0f, score_v1, seen_v1);
 //   }
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/scalar_text.h"
-#include "schedule/buffer_lists.h"
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/thread_printer.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cuda/attention/written_attention.h"
 
 namespace toroid::codegen::cuda {
@@ -42,14 +40,9 @@ class WrittenAttentionPrinter : public ThreadPrinter {
          {in[0].strides, in[1].strides, in[2].strides, std::vector<sym::Expr>(4, 0), program_.buffer(out).strides})
       shape.insert(shape.end(), strides.begin(), strides.end());
     std::vector<BufferId> reads;
-    const auto read = [&](BufferId id) {
-      if (std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
-    };
-    if (!kernel.hopper) {
-      for (size_t i = 0; i < 3; ++i) read(in[i].buffer);
-    }
-    for (BufferId id : scores.reads) read(id);
-    if (has_table(step)) read(table_of(step));
+    if (!kernel.hopper) schedule::append_new(reads, {in[0].buffer, in[1].buffer, in[2].buffer});
+    schedule::append_new(reads, scores.reads);
+    if (has_table(step)) schedule::append_new(reads, {table_of(step)});
     Contents contents{loop::roots(scores), shape};
     contents.positions.insert(contents.positions.end(), scores.axes.begin(), scores.axes.end());
     for (const loop::Operand& each : in) contents.positions.push_back(each.offset);

@@ -53,20 +53,17 @@ class Splitting {
     return id;
   }
 
-  std::optional<double> number(ExprId id) const {
-    const auto* literal = std::get_if<loop::Literal>(&exprs_.node(id).op);
-    const auto* value = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
-    return value == nullptr ? std::nullopt : std::optional(*value);
+  bool is_zero(ExprId id) const {
+    const auto* value = exprs_.literal_as<double>(id);
+    return value != nullptr && *value == 0;
   }
-  bool is_zero(ExprId id) const { return number(id) == 0.0; }
   bool hides(ExprId id, ExprId condition) {
-    const auto value = number(id);
-    if (!value || *value > kHides) return false;
+    const auto* value = exprs_.literal_as<double>(id);
+    if (value == nullptr || *value > kHides) return false;
     if (std::isinf(*value)) return true;
     const sym::Expr query = axes_[2], key = axes_[3];
     if (query.is_const() || key.is_const() || !sym::known_le(*query.node()->extent, *key.node()->extent)) return false;
-    const auto* literal = std::get_if<loop::Literal>(&exprs_.node(exprs_.substitute(condition, {{key, query}})).op);
-    const auto* truth = literal == nullptr ? nullptr : std::get_if<bool>(&literal->value);
+    const auto* truth = exprs_.literal_as<bool>(exprs_.substitute(condition, {{key, query}}));
     return truth != nullptr && *truth;
   }
   void add(std::optional<ExprId>& visible, ExprId condition) {

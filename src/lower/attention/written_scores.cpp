@@ -76,8 +76,7 @@ class ScoresWriter {
     if (operands.size() != 2 || exprs_.dtype(operands[0]) != DType::I64) return std::nullopt;
     const auto place = [&](ExprId id) -> std::optional<sym::Expr> {
       if (const auto* index = std::get_if<loop::Index>(&exprs_.node(id).op)) return index->value;
-      const auto* literal = std::get_if<loop::Literal>(&exprs_.node(id).op);
-      const auto* number = literal == nullptr ? nullptr : std::get_if<sym::Expr>(&literal->value);
+      const auto* number = exprs_.literal_as<sym::Expr>(id);
       return number == nullptr ? std::nullopt : std::optional(*number);
     };
     const auto a = place(operands[0]), b = place(operands[1]);

@@ -13,17 +13,15 @@
 // the masks that are made of positions and of smaller tensors, for each score. attention.of_scores(q, k, v, s) is softmax(s) v. Its
 // attribute says whether a row whose scores are all -inf is NaN, as after a softmax, or zeros, as of an attention.
 //
-// Scores in 16 bits are in float32 then: none is rounded. Scores that are only scaled, hidden and added to are left to merge_attention.h where what is added to them is a tensor in memory.
+// Scores in 16 bits are in float32 then: none is rounded. Scores that are only scaled, hidden and added to are left to merge_attention.h
+// where what is added to them is a tensor in memory.
 #pragma once
 
 #include <functional>
-#include <string_view>
 
 #include "graph/graph.h"
 
 namespace toroid {
-
-inline constexpr std::string_view kAttentionProduct = "attention.product", kAttentionOfScores = "attention.of_scores";
 
 // Needs core level. Leaves the nodes that nobody uses any more. `has_kernel`: of q and v, [B, H, L, E].
 bool write_scores(Program& program, const std::function<bool(const TensorType& q, const TensorType& v)>& has_kernel);

@@ -32,8 +32,7 @@ class Match {
   // The number that an extremum of something and a number has.
   std::optional<float> bound(ExprId id, ScalarOp op) const {
     const loop::Compute* found = compute(id, op);
-    const auto* literal = found == nullptr ? nullptr : std::get_if<loop::Literal>(&exprs_.node(found->operands[1]).op);
-    const auto* value = literal == nullptr ? nullptr : std::get_if<double>(&literal->value);
+    const auto* value = found == nullptr ? nullptr : exprs_.literal_as<double>(found->operands[1]);
     return value == nullptr || std::isnan(*value) ? std::nullopt : std::optional(static_cast<float>(*value));
   }
   ExprId first_operand(ExprId id) const { return std::get<loop::Compute>(exprs_.node(id).op).operands[0]; }

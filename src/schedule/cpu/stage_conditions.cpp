@@ -10,8 +10,7 @@ namespace toroid::schedule {
 namespace {
 
 bool is_zero(const loop::ExprTable& exprs, ExprId id) {
-  const auto* literal = std::get_if<loop::Literal>(&exprs.node(id).op);
-  const auto* number = literal != nullptr ? std::get_if<double>(&literal->value) : nullptr;
+  const auto* number = exprs.literal_as<double>(id);
   return number != nullptr && *number == 0;
 }
 

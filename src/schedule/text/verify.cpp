@@ -281,8 +281,7 @@ void verify_written_attention_tiles(const loop::LoopProgram& program, const Call
 
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   if (is_written_attention(step)) return verify_written_attention_tiles(program, step);
-  if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kFilterGradient)
-    return verify_filter_gradient_tiles(program, step);
+  if (is_library(step.call.op, kFilterGradient)) return verify_filter_gradient_tiles(program, step);
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
   const GpuTiles& tiles = *step.gpu;
   const ProductAttempt product = as_product_of_tiles(program, step.call, step.outputs);

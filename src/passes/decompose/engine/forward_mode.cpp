@@ -19,10 +19,6 @@ namespace {
 constexpr std::string_view kDual = "forward.dual";            // (primal, tangent), of a level
 constexpr std::string_view kWithoutTangent = "forward.stop";  // (primal)
 
-bool is_marker(const Op& op, std::string_view name) {
-  const auto* library = std::get_if<Library>(&op);
-  return library != nullptr && library->name == name;
-}
 int64_t level_of(const Op& op) { return std::get<sym::Expr>(std::get<Library>(op).attributes[0]).value(); }
 
 // The tangents of one level.
@@ -53,11 +49,11 @@ class Tangents {
 
   void derive(const Node& node) {
     Results results(node.outputs.size());
-    if (is_marker(node.op, kDual) && level_of(node.op) == level_) {
+    if (is_library(node.op, kDual) && level_of(node.op) == level_) {
       results[0] = b_.wrap(node.inputs[1]);
-    } else if (is_marker(node.op, kDual)) {
+    } else if (is_library(node.op, kDual)) {
       results[0] = tangents_.at(node.inputs[0]);
-    } else if (is_marker(node.op, kWithoutTangent)) {
+    } else if (is_library(node.op, kWithoutTangent)) {
       const int64_t stopped = level_of(node.op);
       if (stopped != level_ && stopped != kAllLevels) results[0] = tangents_.at(node.inputs[0]);
     } else if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return tangents_.at(input).defined(); }) &&
@@ -257,7 +253,7 @@ Tensor without_tangent(Tensor x, int64_t level) {
 
 void remove_duals(Graph& graph) {
   auto skip = [&](ValueId& value) {
-    while (is_marker(graph.producer(value).op, kDual) || is_marker(graph.producer(value).op, kWithoutTangent)) {
+    while (is_library(graph.producer(value).op, kDual) || is_library(graph.producer(value).op, kWithoutTangent)) {
       value = graph.producer(value).inputs[0];
     }
   };

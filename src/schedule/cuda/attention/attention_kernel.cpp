@@ -121,7 +121,7 @@ bool has_attention_kernel(const Graph& graph, const Node& node) {
 }
 
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
-  if (const auto* library = std::get_if<Library>(&step.call.op); library != nullptr && library->name == kAttentionGradient)
+  if (is_library(step.call.op, kAttentionGradient))
     return hopper && is_gradient_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];

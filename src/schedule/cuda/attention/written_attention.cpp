@@ -23,10 +23,7 @@ int wider(const AttentionKernel& kernel) { return std::max(kernel.width, kernel.
 
 }  // namespace
 
-bool is_written_attention(const CallStep& step) {
-  const auto* library = std::get_if<Library>(&step.call.op);
-  return library != nullptr && library->name == kAttentionOfScores;
-}
+bool is_written_attention(const CallStep& step) { return is_library(step.call.op, kAttentionOfScores); }
 
 GpuTiles written_attention_tiles(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
   if (hopper && suits_hopper_attention(program, step, inputs_are_aligned))

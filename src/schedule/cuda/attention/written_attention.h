@@ -1,7 +1,8 @@
 // Attention whose scores the program computes (passes/attention/write_scores.h), as a kernel of the program's own on tensor cores.
 //
-// Blocks of threads have 128 queries, 64 of the widest rows, and go through the keys in tiles (codegen/cuda/prelude/attention/written_scores.inc). Where some
-// scores do not count, a kernel before it writes a table of the tiles of 128 x 128 of which none, some or all do.
+// Blocks of threads have 128 queries, 64 of the widest rows, and go through the keys in tiles
+// (codegen/cuda/prelude/attention/written_scores.inc). Where some scores do not count, a kernel before it writes a table of the tiles of
+// 128 x 128 of which none, some or all do.
 #pragma once
 
 #include "schedule/cuda/attention/attention_kernel.h"
