@@ -1,5 +1,5 @@
-// One side of bench/footprint.py in a process of its own: loads a model, runs it, and prints what that took. Compiled once for each side, with
-// -DTOROID, -DEXECUTORCH or -DAOTINDUCTOR.
+// One side of bench/footprint.py in a process of its own: loads a model, runs it, and prints what that took. Compiled once for each side,
+// with -DTOROID, -DEXECUTORCH or -DAOTINDUCTOR.
 //
 // usage: SIDE MODEL SECONDS INPUT...      INPUT: f32:1x3x224x224=FILE or i64:…, of raw numbers. Writes the first output to MODEL.result;
 //                                        with 0 SECONDS the process ends after the first run

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lists the functions of library kernels that a package may leave out, as it is for some instructions alone (src/driver/absent_code.h): a
-# line each of what it is for, its symbol, and its name.
+# Lists the functions of library kernels that a package may leave out, as it is for some instructions alone
+# (src/driver/package/absent_code.h): a line each of what it is for, its symbol, and its name.
 #
 #   avx512 _ZN6toroid14small_m_levels6Avx5124dotsILi1ELi4EEEvlPKflS3_lPfl toroid::small_m_levels::Avx512::dots<1, 4>
 #

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs what pages of docs/ show: their blocks of code, in order. A block that opens with ```LANGUAGE FILE is written to FILE; ```sh is run by
-# bash in the page's folder, which is empty at first, beside build, include and examples; ```python FILE is run too, where a Python with PyTorch
-# is given. A page that makes digits.pt2 in Python finds the one of examples/digits otherwise.
+# Runs what pages of docs/ show: their blocks of code, in order. A block that opens with ```LANGUAGE FILE is written to FILE; ```sh is run
+# by bash in the page's folder, which is empty at first, beside build, include and examples; ```python FILE is run too, where a Python with
+# PyTorch is given. A page that makes digits.pt2 in Python finds the one of examples/digits otherwise.
 #
 # usage: [TOROID_PYTHON=python] pages_test.sh BUILD [PAGE.md...]
 set -euo pipefail

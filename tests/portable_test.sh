@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A portable toroid as somebody has it who unpacks the archive: it needs the C library alone, of any age from glibc 2.28 on, works alone from
-# any folder, and without a compiler does all but compile.
+# A portable toroid as somebody has it who unpacks the archive: it needs the C library alone, of any age from glibc 2.28 on, works alone
+# from any folder, and without a compiler does all but compile.
 #
 # usage: portable_test.sh BUILD
 set -euo pipefail

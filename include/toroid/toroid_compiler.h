@@ -29,8 +29,8 @@ extern "C" {
 typedef struct ToroidCompileOptions {
   size_t size; /* sizeof(ToroidCompileOptions) */
 
-  /* The processors that the program runs on: "native" (this one and better ones; the default), "portable" (any x86-64), or a list of levels,
-   * as in "avx2,avx512". */
+  /* The processors that the program runs on: "native" (this one and better ones; the default), "portable" (any x86-64), or a list of
+   * levels, as in "avx2,avx512". */
   const char* cpu;
   /* What the program runs on: "cpu", the default, or "cuda" ("cuda:1", by its number). With a GPU `cpu` is null. */
   const char* device;
@@ -49,13 +49,13 @@ typedef struct ToroidCompilerApi {
   uint32_t version;        /* the newest version that the library serves */
   const char* description; /* "toroid 0.1.0" */
 
-  /* Compiles the file `model`, a .pt2 of torch.export or a text in toroid's form, and writes `output`: a package for model_open, or where the
-   * name ends in ".a" a static archive, with a header beside it. The output is there whole or not at all. options may be null. Several
+  /* Compiles the file `model`, a .pt2 of torch.export or a text in toroid's form, and writes `output`: a package for model_open, or where
+   * the name ends in ".a" a static archive, with a header beside it. The output is there whole or not at all. options may be null. Several
    * threads may compile at once; of the same model one does, and the others take its result.
    *
    * TOROID_ERROR_PACKAGE: the model is damaged or no model. TOROID_ERROR_UNSUPPORTED: it has operators that toroid lacks, which the message
-   * names. TOROID_ERROR_ENVIRONMENT: there is no compiler, it fails, or a file cannot be read or written. TOROID_ERROR_ARGUMENT: a null path,
-   * or an option with a value that it cannot have. */
+   * names. TOROID_ERROR_ENVIRONMENT: there is no compiler, it fails, or a file cannot be read or written. TOROID_ERROR_ARGUMENT: a null
+   * path, or an option with a value that it cannot have. */
   ToroidStatus (*compile)(const char* model, const char* output, const ToroidCompileOptions* options, char* message, size_t message_size);
 } ToroidCompilerApi;
 

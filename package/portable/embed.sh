@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gathers what a portable toroid brings along (src/support/embedded_files.h): files.tar.gz with the folders run_side and run_source and
-# licences.txt of a build, and `list` with their digests. The same files give the same bytes.
+# Gathers what a portable toroid brings along (src/support/files/embedded_files.h): files.tar.gz with the folders run_side and run_source
+# and licences.txt of a build, and `list` with their digests. The same files give the same bytes.
 #
 # usage: embed.sh FOLDER BUILD
 set -euo pipefail

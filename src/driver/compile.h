@@ -64,7 +64,8 @@ struct CompileModelOptions {
   // None: a library for this process alone. Else one that holds its own run side, for processors with the instructions of these levels;
   // none of them: those of this machine. Programs for GPUs do not have it yet.
   std::optional<std::vector<Isa>> package = {};
-  std::string archive_prefix = {};  // not empty: what CompiledModel::library is then, an object for a program to link (driver/archive.h)
+  std::string archive_prefix =
+      {};                    // not empty: what CompiledModel::library is then, an object for a program to link (driver/package/archive.h)
   bool is_portable = false;  // a package's library kernels have the extras (VNNI, AMX, …) of all machines, whatever its levels name
   // Of a package the sources are wanted, in the place of its library: CompiledModel::sources.
   bool keep_sources = false;

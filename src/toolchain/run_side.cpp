@@ -26,7 +26,8 @@ fs::path own_folder() {
   return fs::canonical(name, ignored).parent_path();
 }
 
-// The folder beside the command, or where an installation puts it (`installed` in its lib), that has `file`. Throws Error{Environment} where there is none.
+// The folder beside the command, or where an installation puts it (`installed` in its lib), that has `file`. Throws Error{Environment}
+// where there is none.
 fs::path find_folder(std::string_view what, std::string_view name, const fs::path& installed, std::string_view file) {
   const fs::path own = own_folder();
   const fs::path above = own.parent_path();

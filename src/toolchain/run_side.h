@@ -14,7 +14,8 @@ struct RunSide {
   std::filesystem::path folder;
   std::string fingerprint;  // of all its files
 };
-// Checked: files that came in the program are compared with their digests, and written anew where they differ. Who links them asks for that.
+// Checked: files that came in the program are compared with their digests, and written anew where they differ. Who links them asks for
+// that.
 enum class Whole { Unchecked, Checked };
 // None in builds with sanitizers, whose code needs more than the C library. Throws Error{Environment} where it is missing.
 std::optional<RunSide> find_run_side(Whole whole = Whole::Unchecked);

@@ -15,8 +15,8 @@ constexpr size_t kLeast = size_t{1} << 20;  // bytes; what is smaller the alloca
 
 }  // namespace
 
-// Blocks move from list to list, so that dropping a tensor needs no memory. Nobody waits: who meets another thread at the lists goes without
-// them, to new memory or to the allocator.
+// Blocks move from list to list, so that dropping a tensor needs no memory. Nobody waits: who meets another thread at the lists goes
+// without them, to new memory or to the allocator.
 struct OutputMemory::Kept {
   explicit Kept(const HostMemory* memory) : memory(memory) {}
 

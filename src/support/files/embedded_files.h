@@ -1,5 +1,5 @@
-// Files that came in the program itself: a portable toroid (package/portable/) is one file, and what it links packages with is inside it, as
-// an archive. They are unpacked once, into a folder of the cache that is named by their digests.
+// Files that came in the program itself: a portable toroid (package/portable/) is one file, and what it links packages with is inside it,
+// as an archive. They are unpacked once, into a folder of the cache that is named by their digests.
 //
 // The archive is a tar file (ustar, regular files alone), compressed by gzip. The list has a line for each file, as sha256sum writes it:
 // 64 digits, two spaces, the path.
@@ -25,8 +25,8 @@ std::optional<EmbeddedFiles> embedded_files();
 std::optional<std::string> embedded_file(const EmbeddedFiles& files, std::string_view path);
 
 // The folder in `parent` that has the files. They are unpacked where it is missing: beside it, and put in its place by renaming, so that of
-// several processes one does it, and the others find it whole. Throws Error{Environment} where they cannot be written, Error{Internal} where
-// they are not as listed.
+// several processes one does it, and the others find it whole. Throws Error{Environment} where they cannot be written, Error{Internal}
+// where they are not as listed.
 std::filesystem::path unpack(const EmbeddedFiles& files, const std::filesystem::path& parent);
 
 // All folders in `parent` that unpack() of any toroid has made.

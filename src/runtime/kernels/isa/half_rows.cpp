@@ -14,8 +14,8 @@ float widened(DType dtype, uint16_t bits) {
 }
 uint16_t rounded(DType dtype, float value) { return dtype == DType::BF16 ? BFloat16(value).bits : Float16(value).bits; }
 
-// Float16 by the processor's own instructions, for as many lanes as the vector has. To nearest, of two as near to the even one, whatever the
-// caller's mode is.
+// Float16 by the processor's own instructions, for as many lanes as the vector has. To nearest, of two as near to the even one, whatever
+// the caller's mode is.
 #ifdef __clang__
 template <class Bits, class Vector>
 TOROID_INLINE void widen_float16(const Bits& bits, Vector& wide) {

@@ -14,8 +14,8 @@ namespace toroid {
 #define TOROID_AVX512 __attribute__((target("arch=x86-64-v4")))
 #endif
 
-// Whether inner loops name instructions for vectors of their own type. clang takes such a name in functions for the instruction set alone, and
-// these become parts of such functions only when they are inlined.
+// Whether inner loops name instructions for vectors of their own type. clang takes such a name in functions for the instruction set alone,
+// and these become parts of such functions only when they are inlined.
 #if defined(__x86_64__) && !defined(__clang__)
 #define TOROID_NAMES_INSTRUCTIONS 1
 #endif
