@@ -151,5 +151,15 @@ TEST(ProductTiles, MapsOf8BitFloatsHaveStridesInPiecesOf16Bytes) {
   }
 }
 
+TEST(ProductTiles, Of8BitFloatsAreWideForManyRowsAndManyForFew) {
+  ProductShape shape{.rows = 8192, .columns = 4096, .depth = 4096};
+  shape.b.transposed = true;
+  shape.factors = Factors::Floats8;
+  EXPECT_EQ(choose_tiles(shape, std::nullopt)->columns, 256);
+  shape.rows = 64;
+  EXPECT_EQ(choose_tiles(shape, std::nullopt)->columns, 128);
+  for (const TilesEstimate& each : estimated_tiles(shape, std::nullopt)) EXPECT_LE(shared_bytes_of(each.tiles), kMostSharedBytes);
+}
+
 }  // namespace
 }  // namespace toroid::schedule
