@@ -2,10 +2,11 @@
 """Checks and times toroid on a GPU in one go: conformance, then rows against PyTorch, eager and compiled, on the same device in the same run.
 
 usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
-                [--peers eager,inductor,max-autotune,jax,libraries]
+                [--peers eager,inductor,max-autotune,flex,jax,libraries] [--mode default|max]
 
---rows: names, or `further` for those of further_rows.py, which are else left out; `none`. --peers: eager and inductor (torch.compile in its
-default mode) unless told otherwise; the others are those of peers.py.
+--mode: of toroid; with max it tunes, which its compile time then has. --rows: names, or `further` for those of further_rows.py, which are
+else left out; `none`. --peers: eager and inductor (torch.compile in its default mode) unless told otherwise; the others are those of
+peers.py.
 
 TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them; their calls are CUDA graphs where they can
 be. Needs PyTorch with CUDA for the rows, whose programs it exports. A row is timed on all sides in turn, with the L2 cache emptied before
@@ -132,13 +133,13 @@ def time_sides(options, row, sides, where, name, scratch):
     """All sides, twice in turn, the lesser median of each; `sides` are timed functions. False where toroid fails, which the row then says."""
 
     report = os.path.join(scratch, f"{name}.json")
-    bench = [options.toroid, "bench", *where, "--seconds", "0.1", "--json", report]
+    bench = [options.toroid, "bench", *where, "--mode", options.mode, "--seconds", "0.1", "--json", report]
     for turn in range(2):
         for key, time_ms in sides.items():
             took = time_ms()
             if took is not None:
                 row[key] = min(took, row.get(key, took))
-        code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60)
+        code, text, wall = run(bench, os.path.join(options.out, name + ".txt"), 60 if options.mode == "default" else 180)
         if code != 0:
             row["error"] = text.strip().splitlines()[0][:200]
             return False
@@ -187,7 +188,7 @@ def results_of(options, row, where, out):
     from safetensors.torch import load_file
 
     begin = time.time()
-    code, text, _ = run([options.toroid, "run", *where, "--outputs", out], None, 60)
+    code, text, _ = run([options.toroid, "run", *where, "--mode", options.mode, "--outputs", out], None, 60)
     row["run_s"] = time.time() - begin
     if code == 0:
         return load_file(out, device="cuda")
@@ -297,6 +298,7 @@ def main():
     parser.add_argument("--inductor-seconds", type=float, default=60)
     parser.add_argument("--suite-seconds", type=float, default=200)
     parser.add_argument("--peers", default="eager,inductor")
+    parser.add_argument("--mode", choices=("default", "max"), default="default")
     options = parser.parse_args()
     options.peers = options.peers.split(",")
     for each in options.peers:

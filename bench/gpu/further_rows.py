@@ -1,9 +1,10 @@
-"""Rows of check.py beyond the usual ones, each with its floor: products of other sizes, attention, norms, scans, orders, scatters.
+"""Rows of check.py beyond the usual ones, each with its floor: products of other sizes, attention, norms, scans, orders, scatters, narrow operands.
 
 A floor is what no program can be much quicker than: the bytes that must move at the bandwidth of a large copy, measured on the device, or the
 operations at its rate of matrix products, whichever takes longer. Positions of sorts and selections are compared by the elements that they name,
 as equal elements may come in any order.
 """
+import narrow_rows
 import written_attention
 
 OPERATIONS_PER_S = 790e12  # of products of 16-bit floats, an H100's and an H200's at the power that they may take
@@ -53,6 +54,7 @@ def rows(torch, bytes_per_s):
            lambda: (make(8, 32, 1, 128), make(8, 8, 8192, 128), make(8, 8, 8192, 128)), floor_ms(2 * 2 * 8 * 8 * 8192 * 128), results)
 
     yield from written_attention.rows(torch, floor_ms, make)
+    yield from narrow_rows.rows(torch, floor_ms, make)
 
     def norm(x, weight, bias, gradient):
         size = [x.shape[-1]]
