@@ -58,14 +58,17 @@ Timing summary(std::vector<double> milliseconds) {
   return {milliseconds[milliseconds.size() / 2], milliseconds.front(), milliseconds.back(), static_cast<int>(milliseconds.size())};
 }
 
-// The milliseconds of each call: for about so many seconds, at least ten times, after kWarmUps calls.
+// The milliseconds of each call: for about so many seconds, at least ten times, after kWarmUps calls; or of `calls` of them, if that is not 0.
 constexpr size_t kWarmUps = 3;
 template <class F>
-std::vector<double> time_calls(F call, double seconds) {
+std::vector<double> time_calls(F call, double seconds, size_t calls) {
   for (size_t i = 0; i < kWarmUps; ++i) call();
   std::vector<double> times;
   Stopwatch all;
-  while (times.size() < 10 || (all.seconds() < seconds && times.size() < 100000)) {
+  const auto are_enough = [&] {
+    return calls > 0 ? times.size() >= calls : times.size() >= 10 && (all.seconds() >= seconds || times.size() >= 100000);
+  };
+  while (!are_enough()) {
     Stopwatch one;
     call();
     times.push_back(one.milliseconds());
@@ -218,7 +221,7 @@ void print_steps(std::vector<StepTiming> steps, const std::optional<MachineLimit
 
 int cmd_bench(int argc, const char* const* argv) {
   std::string model_path, inputs_path, json_path, lock_path, device = "cpu", mode = "default";
-  int threads = 0;
+  int threads = 0, calls = 0;
   double seconds = 1;
   uint64_t seed = 0;
   bool no_cache = false, by_step = false, tune = false;
@@ -228,6 +231,7 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
+  flags.add_option("--calls", calls, "how often to call, instead: the same for each process of a program of several").between(1, 100000);
   flags.add_option("--seed", seed, "of random operators").shows_default();
   flags.add_option("--mode", mode, "max: as compile --mode max").one_of({"default", "max"}).shows_default();
   flags.add_flag("--tune", tune, "--mode max");
@@ -272,9 +276,10 @@ int cmd_bench(int argc, const char* const* argv) {
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   std::optional<DeviceTiming> on_device;
+  if (calls > 0 && executable->is_on_device()) throw Error(ErrorKind::InvalidOption, "--calls means nothing for a program on a GPU");
   if (executable->is_on_device()) on_device = time_on_device(*executable, inputs, seconds);
   std::vector<double> calls_ms;
-  if (!on_device) calls_ms = time_calls([&] { executable->run(inputs); }, seconds);
+  if (!on_device) calls_ms = time_calls([&] { executable->run(inputs); }, seconds, static_cast<size_t>(calls));
   const Timing timing = on_device ? on_device->calls : summary(calls_ms);
   refuse_changed_files();
   for (const std::string& note : device_notes(*executable)) fmt::print(stderr, "note: {}\n", note);
