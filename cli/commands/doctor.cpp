@@ -18,6 +18,7 @@
 #include "command.h"
 #include "flags.h"
 #include "json_text.h"
+#include "library/collectives/mpi.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/pool/pool.h"
@@ -200,6 +201,12 @@ void check_libraries(std::vector<Finding>& findings) {
   } else {
     findings.push_back(
         {"vector functions", State::Problem, fmt::format("{} cannot be opened", kVectorFunctions), "install the C library whole (libc6)"});
+  }
+  try {
+    findings.push_back({"processes", State::Good, fmt::format("MPI: {}", collectives::open_mpi())});
+  } catch (const Error& error) {
+    findings.push_back(
+        {"processes", State::Note, fmt::format("{}: programs of several processes do not run", error.message()), error.help_text()});
   }
   findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool::threads_for(0))});
 }

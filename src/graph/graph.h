@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -148,6 +149,13 @@ inline constexpr std::string_view kAttentionProduct = "attention.product", kAtte
 using Op = std::variant<Input, Constant, Aten, HigherOrder, Full, Iota, RandomState, Pointwise, Cast, Bitcast, Expand, Permute, Reshape,
                         Slice, Remap, Pad, Cat, Gather, Scatter, Reduce, Scan, Sort, Matmul, Convolution, Attention, Library>;
 
+// Operations among processes (library/collectives/collectives.h): all processes run them, whether their results are used or not.
+inline constexpr std::string_view kCollectives = "collectives.";
+inline bool is_collective(const Op& op) {
+  const auto* library = std::get_if<Library>(&op);
+  return library != nullptr && library->name.compare(0, kCollectives.size(), kCollectives) == 0;
+}
+
 inline bool is_library(const Op& op, std::string_view name) {
   const auto* library = std::get_if<Library>(&op);
   return library != nullptr && library->name == name;
@@ -263,6 +271,8 @@ struct Program {
   std::vector<OutputSpec> outputs;      // one per graph.outputs
   std::vector<sym::Expr> guards;        // 0/1 expressions over size symbols that each call must satisfy
   std::string name;                     // of the model file
+  // Ranks of the groups of processes that collective operators name; others than "0", all processes, are not known without.
+  std::map<std::string, std::vector<int64_t>> process_groups = {};
   // Operators of the user's own (custom/custom_operators.h), whose schemas nodes refer to; null: none.
   std::shared_ptr<CustomOperators> operators = {};
 

@@ -1,5 +1,6 @@
 #include "library/library_ops.h"
 
+#include "library/collectives/collectives.h"
 #include "library/linalg/kernels.h"
 #include "library/random/random_kernels.h"
 #include "library/regions.h"
@@ -9,6 +10,11 @@ namespace toroid {
 namespace {
 
 constexpr LibraryOp kLibraryOps[] = {
+    {"collectives.all_reduce", collectives::all_reduce},
+    {"collectives.all_gather", collectives::all_gather},
+    {"collectives.reduce_scatter", collectives::reduce_scatter},
+    {"collectives.all_to_all", collectives::all_to_all},
+    {"collectives.broadcast", collectives::broadcast},
     {"linalg.cholesky", linalg::cholesky},
     {"linalg.cholesky_solve", linalg::cholesky_solve},
     {"linalg.cholesky_inverse", linalg::cholesky_inverse},

@@ -40,6 +40,7 @@
 //   linalg.lstsq                  A [m,n], B [m,k] (rcond)                   X [n,k], residuals [k] or [0], rank I64 []
 //                                                                            and singular values [min], as gelsd
 //   regions.*                     see regions.h
+//   collectives.*                 see collectives/collectives.h
 //   random.*                      see random/random_kernels.h
 //   order.*                       see runtime/kernels/select/selection.h; the evaluator's are in interp/order.h
 //   fourier.*                     see runtime/kernels/fourier/fourier.h and interp/fourier.h

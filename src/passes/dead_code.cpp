@@ -14,6 +14,7 @@ bool remove_dead_nodes(Graph& graph) {
   for (ValueId output : graph.outputs) use(output);
   for (const SymbolBinding& binding : graph.bindings) use(binding.value);
   for (size_t i = graph.num_nodes(); i-- > 0;) {
+    used[i] = used[i] || is_collective(graph.node(NodeId{static_cast<uint32_t>(i)}).op);
     if (!used[i]) continue;
     for (ValueId input : graph.node(NodeId{static_cast<uint32_t>(i)}).inputs) use(input);
   }

@@ -233,6 +233,7 @@ bool has_fixed_attributes(const Op& op) {
     return are_static(convolution->stride) && are_static(convolution->padding) && are_static(convolution->dilation) &&
            are_static(convolution->output_padding) && convolution->groups.is_const();
   }
+  if (is_collective(op)) return false;  // which a process does not compute by itself
   if (const auto* library = std::get_if<Library>(&op)) {
     return std::all_of(library->attributes.begin(), library->attributes.end(), [](const Scalar& each) { return is_static(each); });
   }

@@ -17,6 +17,7 @@ class SystemLibrary {
 
   // "no NVRTC: libnvrtc.so.13 and libnvrtc.so.12 cannot be opened"; none when it is there.
   const std::optional<std::string>& absence() const { return absence_; }
+  const std::string& name() const { return name_; }  // the file that was opened
   // Null where it lacks the symbol, or is absent.
   void* find(const char* symbol) const;
   // Throws Error{Environment} where it lacks the symbol, or is absent.

@@ -133,6 +133,7 @@ struct DecompositionRow {
 };
 
 // One table per family, defined in its file.
+std::span<const DecompositionRow> collective_rows();              // collectives.cpp: operations among processes
 std::span<const DecompositionRow> arithmetic_rows();              // arithmetic.cpp: add, div, pow, round
 std::span<const DecompositionRow> comparison_rows();              // comparison.cpp: eq, where, clamp, isnan, bits
 std::span<const DecompositionRow> special_rows();                 // special.cpp: exp, sin, erf, gamma and Bessel functions

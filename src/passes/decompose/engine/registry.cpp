@@ -21,6 +21,7 @@ namespace toroid {
 
 std::vector<std::span<const DecompositionRow>> decomposition_families() {
   return {
+      collective_rows(),
       arithmetic_rows(),
       comparison_rows(),
       special_rows(),

@@ -1,4 +1,5 @@
 // The library's other kernels as those of programs.
+#include "library/collectives/collectives.h"
 #include "library/random/random_kernels.h"
 #include "library/regions.h"
 #include "library/weights.h"
@@ -7,6 +8,12 @@
 
 namespace toroid {
 
+TOROID_LINKED_KERNEL(collectives_all_reduce, "library.collectives.all_reduce", nullptr, plan_on_contiguous<collectives::all_reduce>);
+TOROID_LINKED_KERNEL(collectives_all_gather, "library.collectives.all_gather", nullptr, plan_on_contiguous<collectives::all_gather>);
+TOROID_LINKED_KERNEL(collectives_reduce_scatter, "library.collectives.reduce_scatter", nullptr,
+                     plan_on_contiguous<collectives::reduce_scatter>);
+TOROID_LINKED_KERNEL(collectives_all_to_all, "library.collectives.all_to_all", nullptr, plan_on_contiguous<collectives::all_to_all>);
+TOROID_LINKED_KERNEL(collectives_broadcast, "library.collectives.broadcast", nullptr, plan_on_contiguous<collectives::broadcast>);
 TOROID_LINKED_KERNEL(regions_suppress, "library.regions.suppress", nullptr, plan_on_contiguous<regions::suppress>);
 TOROID_LINKED_KERNEL(regions_align, "library.regions.align", nullptr, plan_on_contiguous<regions::align>);
 TOROID_LINKED_KERNEL(regions_align_backward, "library.regions.align_backward", nullptr, plan_on_contiguous<regions::align_backward>);

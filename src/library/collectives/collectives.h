@@ -1,0 +1,24 @@
+// Collective operations as library kernels. Each takes and gives a token, I64 [], after its tensor, so that all processes run a program's
+// operations in its order.
+//
+//   collectives.all_reduce      x (reduction, GROUP)                      y of x's sizes
+//   collectives.all_gather      x [n, …] (GROUP)                          y [size n, …]: each process's x
+//   collectives.reduce_scatter  x [size n, …] (reduction, GROUP)          y [n, …]: this process's part of the reduction
+//   collectives.all_to_all      x [rows, …] (parts, received…, sent…, GROUP)  y: rows for and from each of the processes
+//   collectives.broadcast       x (source, GROUP)                         y: process `source`'s x
+//
+// GROUP: how many processes the program was made for, 0 where it does not say; then their ranks, or none of them for all (mpi.h).
+// All dtypes are moved; complex numbers and 8-bit floats come as their parts and bits, and are not reduced.
+#pragma once
+
+#include "library/library_ops.h"
+
+namespace toroid::collectives {
+
+void all_reduce(const LibraryCall& call);
+void all_gather(const LibraryCall& call);
+void reduce_scatter(const LibraryCall& call);
+void all_to_all(const LibraryCall& call);
+void broadcast(const LibraryCall& call);
+
+}  // namespace toroid::collectives

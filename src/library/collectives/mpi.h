@@ -1,0 +1,56 @@
+// Processes that compute together, by MPI (MPI: A Message-Passing Interface Standard, version 3.1): Open MPI's libmpi, or MPICH's and those
+// with its binary interface (Intel MPI, MVAPICH). The library is opened when the first collective operation runs, and started then unless the
+// program has done so; it is finished at the end of the process. A process that ends with an error ends the others too.
+//
+// The launcher is MPI's or the cluster's: mpirun, srun. Calls of one process are made one after the other, whatever threads they come from;
+// all processes must make the same ones in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tensor/dtype.h"
+
+namespace toroid::collectives {
+
+// Opens MPI, and does not start it. Gives the library's file; throws Error{Environment} where there is none.
+const std::string& open_mpi();
+
+// In the order of the names in passes/decompose/collectives/collectives.cpp.
+enum class Reduction : uint8_t { Sum, Average, Product, Least, Largest, And, Or, Xor };
+
+// Some of the processes, numbered from 0: a communicator of MPI's. All of them must ask for it, and make its calls.
+// Everything throws Error{Environment} where MPI is absent or fails.
+class Group {
+ public:
+  // The processes with these ranks, which this one must be among; none: all there are. `size`: how many the program was made for, 0 where
+  // it does not say. Throws Error{InvalidInput} where there are others. Lives as long as the process.
+  static const Group& of(std::span<const int64_t> ranks, int64_t size);
+
+  int64_t size() const { return size_; }
+  int64_t rank() const { return rank_; }
+
+  // Elementwise over the processes, into memory of its own. 16-bit floats are added in float32 and rounded after each addition. Of floats
+  // the least and the largest with a NaN among them is NaN. Averages of integers are cut.
+  void all_reduce(Reduction reduction, DType dtype, const std::byte* from, std::byte* to, int64_t elements) const;
+  // The bytes of all processes, one after the other.
+  void all_gather(const std::byte* from, std::byte* to, int64_t bytes) const;
+  // Of size() * `elements`, those of this process's turn.
+  void reduce_scatter(Reduction reduction, DType dtype, const std::byte* from, std::byte* to, int64_t elements) const;
+  // `sent[i]` rows to process i, one process after the other, and `received[i]` from it.
+  void all_to_all(const std::byte* from, std::byte* to, std::span<const int64_t> sent, std::span<const int64_t> received,
+                  int64_t row_bytes) const;
+  // What process `source` has, in place.
+  void broadcast(int64_t source, std::byte* data, int64_t bytes) const;
+
+ private:
+  Group(uintptr_t communicator, int64_t size, int64_t rank) : communicator_(communicator), size_(size), rank_(rank) {}
+  friend class Mpi;
+
+  uintptr_t communicator_;
+  int64_t size_, rank_;
+};
+
+}  // namespace toroid::collectives

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# A program of four processes by the MPI that is installed: results of each, and that an error of one ends all.
+#
+# usage: mpi_test.sh BUILD
+set -euo pipefail
+toroid=$(realpath "${1:?"usage: mpi_test.sh BUILD"}/toroid")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# floats NAME SIZE HEX…: a safetensors file with the little-endian numbers as NAME.
+floats() {
+  local name=$1 size=$2 header
+  shift 2
+  header="{\"$name\":{\"dtype\":\"F32\",\"shape\":[$size],\"data_offsets\":[0,$((4 * size))]}}"
+  printf "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+  printf '%b' "$(printf '\\x%s' "$@")"
+}
+one=(00 00 80 3f) two=(00 00 00 40) three=(00 00 40 40) four=(00 00 80 40) ten=(00 00 20 41)
+cat >"$folder/model.txt" <<'EOF'
+graph(x: f32[1]) {
+  a: f32[1] = _c10d_functional::all_reduce(x, "sum", "0")
+  g: f32[4] = _c10d_functional::all_gather_into_tensor(x, 4, "0")
+  y: f32[4] = aten::mul.Tensor(g, a)
+  r: f32[1] = _c10d_functional::reduce_scatter_tensor(y, "avg", 4, "0")
+  z: f32[1] = aten::div.Tensor(r, a)
+  return z
+}
+EOF
+ranks=0
+for value in one two three four; do  # what each process has, and what it gets: its own number again
+  declare -n bytes=$value
+  floats in0 1 "${bytes[@]}" >"$folder/in$ranks"
+  floats out0 1 "${bytes[@]}" >"$folder/out$((ranks++))"
+done
+cat >"$folder/rank.sh" <<'EOF'
+#!/usr/bin/env bash
+rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:?}}
+exec "$1" run "$2/model.txt" --inputs "$2/in$rank" --expect "$2/${3:-out$rank}" --threads 1
+EOF
+chmod +x "$folder/rank.sh"
+launch=(mpirun)
+mpirun --version 2>&1 | grep -q 'Open MPI' && launch+=(--oversubscribe --allow-run-as-root)
+export TOROID_CACHE_DIR=$folder/cache
+
+timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+[[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
+
+# Too few of them, and one whose file is missing, in which the others would wait.
+! timeout 60 "${launch[@]}" -n 2 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1
+grep -q 'the program is one of 4 processes, of which 2 run' "$folder/said" || { cat "$folder/said" && exit 1; }
+rm "$folder/in2"
+begin=$SECONDS
+! timeout 60 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1
+((SECONDS - begin < 10)) || { echo "an error of one process ended the others after $((SECONDS - begin)) s" && exit 1; }
