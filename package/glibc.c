@@ -12,12 +12,6 @@ typedef struct {
   uint32_t p_type, p_flags;
   uint64_t p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align;
 } ProgramHeader;
-struct LoadedObject { /* struct dl_phdr_info */
-  uintptr_t addr;
-  const char* name;
-  const ProgramHeader* headers;
-  uint16_t count;
-};
 int __xstat(int version, const char* path, void* info);
 int __lxstat(int version, const char* path, void* info);
 int __fxstat(int version, int fd, void* info);
@@ -26,7 +20,6 @@ unsigned long strtoul(const char* text, char** end, int base);
 int sigprocmask(int how, const void* set, void* old);
 int* __errno_location(void);
 int sched_yield(void);
-int dl_iterate_phdr(int (*visit)(struct LoadedObject*, size_t, void*), void* data);
 typedef unsigned long Thread;
 __attribute__((weak)) int pthread_create(Thread*, const void* attributes, void* (*start)(void*), void* argument);
 __attribute__((weak)) int pthread_join(Thread, void** result);
@@ -106,59 +99,68 @@ int pthread_once(int* once, void (*routine)(void)) {
 /* 1 would let counters of shared objects be changed without atomic instructions; since 2.32. */
 char __libc_single_threaded = 0;
 
-/* ---- unwinding: since 2.35 the C library finds the table of the code at an address */
+/* ---- unwinding: the table of the code at an address. libgcc's function looks through what programs have registered, 7 KB of code, and asks
+ * the loader for the rest: since 2.35 by a function that is newer than 2.28, before under the lock of its list of all objects, where runs that
+ * end with an error would wait for each other. Exceptions of a package stay in it, so its own table is enough, which the linker has sorted. */
 
-struct dl_find_object {
-  unsigned long long flags;
-  void *map_start, *map_end;
-  void* link_map;
-  void* eh_frame;
-  unsigned long long reserved[7];
-};
-
-struct Search {
-  uintptr_t address;
-  struct dl_find_object* found;
-};
-enum { kLoad = 1, kEhFrame = 0x6474e550 }; /* types of program headers */
-static int is_there(struct LoadedObject* object, size_t size, void* data) {
-  const struct Search* const search = data;
-  uintptr_t start = 0, end = 0, table = 0;
-  (void)size;
-  for (int i = 0; i < object->count; ++i) {
-    const ProgramHeader* const header = &object->headers[i];
-    const uintptr_t at = object->addr + header->p_vaddr;
-    if (header->p_type == kLoad && search->address - at < header->p_memsz) start = at, end = at + header->p_memsz;
-    if (header->p_type == kEhFrame) table = at;
-  }
-  if (end == 0 || table == 0) return 0;
-  search->found->flags = 0;
-  search->found->map_start = (void*)start;
-  search->found->map_end = (void*)end;
-  search->found->link_map = NULL;
-  search->found->eh_frame = (void*)table;
-  return 1;
-}
-/* This package's own code is found by its program headers. The loader's list of all objects is locked, and a run that ends with an error would
- * wait for the others there. */
+enum { kEhFrame = 0x6474e550 };              /* type of a program header */
+enum { kSigned4 = 0x0b, kFromTable = 0x30 }; /* DW_EH_PE_sdata4, _datarel */
+typedef struct {
+  uint8_t version, frames_encoding, count_encoding, encoding;
+  int32_t frames;
+  uint32_t count;
+  struct {
+    int32_t code, frame; /* from the table's begin */
+  } rows[];
+} FrameTable;
 extern const struct {
   unsigned char magic[32];
   uint64_t e_phoff;
   unsigned char more[16];
   uint16_t e_phnum;
 } __ehdr_start __attribute__((weak)); /* the linker's */
-static int is_here(struct Search* search) {
-  if (&__ehdr_start == NULL) return 0;
+
+/* A description of a frame: its length, where what it has in common with others is, and the code that it is of. */
+typedef struct {
+  uint32_t length;
+  int32_t common;
+  int32_t code; /* from here */
+  uint32_t size;
+} Frame;
+typedef struct { /* struct dwarf_eh_bases */
+  void *text, *data, *function;
+} FrameBases;
+
+static const FrameTable* frame_table(void) {
   const uintptr_t start = (uintptr_t)&__ehdr_start;
-  struct LoadedObject here = {start, NULL, (const ProgramHeader*)(start + __ehdr_start.e_phoff), __ehdr_start.e_phnum};
-  for (int i = 0; i < here.count; ++i) {
-    if (here.headers[i].p_type == kLoad && here.headers[i].p_offset == 0) here.addr = start - here.headers[i].p_vaddr;
+  const ProgramHeader* const headers = (const ProgramHeader*)(start + __ehdr_start.e_phoff);
+  for (int i = 0; i < __ehdr_start.e_phnum; ++i) {
+    const FrameTable* const table = (const FrameTable*)(start + headers[i].p_vaddr);
+    if (headers[i].p_type == kEhFrame) return table->version == 1 && table->encoding == (kFromTable | kSigned4) ? table : NULL;
   }
-  return is_there(&here, sizeof here, search);
+  return NULL;
 }
-int _dl_find_object(void* address, struct dl_find_object* found) {
-  struct Search search = {(uintptr_t)address, found};
-  return is_here(&search) == 1 || dl_iterate_phdr(is_there, &search) == 1 ? 0 : -1;
+
+const void* _Unwind_Find_FDE(void* address, FrameBases* bases) {
+  const FrameTable* const table = &__ehdr_start != NULL ? frame_table() : NULL;
+  const uintptr_t origin = (uintptr_t)table, sought = (uintptr_t)address - origin;
+  uint32_t first = 0, last = table != NULL ? table->count : 0; /* rows that may be the last one not behind the address */
+  while (first < last) {
+    const uint32_t middle = first + (last - first) / 2;
+    if (table->rows[middle].code <= (int64_t)sought) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  if (first == 0) return NULL;
+  const uintptr_t function = origin + (uintptr_t)(intptr_t)table->rows[first - 1].code;
+  const Frame* const frame = (const Frame*)(origin + (uintptr_t)(intptr_t)table->rows[first - 1].frame);
+  /* Code begins where the row says if the description is written as this struct is. */
+  if ((uintptr_t)&frame->code + (uintptr_t)(intptr_t)frame->code != function || (uintptr_t)address - function >= frame->size) return NULL;
+  bases->text = bases->data = NULL;
+  bases->function = (void*)function;
+  return frame;
 }
 
 #pragma GCC visibility pop

@@ -12,10 +12,11 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 cd "$work"
 cat >sse41.c <<'C'
+#include <cpuid.h>
 __attribute__((visibility("hidden"))) char toroid_has_sse41;
 __attribute__((constructor(101))) static void ask(void) {
-  __builtin_cpu_init();
-  toroid_has_sse41 = __builtin_cpu_supports("sse4.1") != 0;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  toroid_has_sse41 = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_SSE4_1) != 0;
 }
 C
 "$compiler" -O1 -fPIC -c sse41.c

@@ -4,7 +4,7 @@
 
 namespace toroid {
 
-void require_signature(Trust&, const std::optional<SignatureBlock>&, std::string_view, bool, const std::filesystem::path&, RuntimePool&) {
+void require_signature(Trust&, const std::optional<SignatureBlock>&, std::string_view, bool, const std::string&, RuntimePool&) {
   throw Error(ErrorKind::Unsupported, "a package does not verify its own signature, for its code runs already")
       .help("open it by libtoroid.so, or ask 'toroid verify --trusted' before it is loaded");
 }

@@ -9,11 +9,15 @@
 
 namespace toroid::api {
 
+// Each once, not for each type: packages have them.
+inline void require_pointer(const void* pointer, size_t alignment, const char* what) {
+  if (pointer == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is null", what));
+  if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0)
+    throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is not aligned as a pointer of its type is", what));
+}
 template <class T>
 void require_pointer(const T* pointer, const char* what) {
-  if (pointer == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is null", what));
-  if (reinterpret_cast<uintptr_t>(pointer) % alignof(T) != 0)
-    throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is not aligned as a pointer of its type is", what));
+  require_pointer(pointer, alignof(T), what);
 }
 
 inline void require_size(size_t size, const char* what) {
@@ -21,19 +25,21 @@ inline void require_size(size_t size, const char* what) {
   throw Refusal(TOROID_ERROR_ARGUMENT, formatted("the struct '{}' has the size {}", what, size)).help("set its field 'size' to its sizeof");
 }
 
+inline void take(const void* options, size_t size, void* result, size_t known, const char* what) {
+  require_size(size, what);
+  std::memcpy(result, options, std::min(size, known));
+  const auto* const bytes = static_cast<const unsigned char*>(options);
+  if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; }))
+    throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("'{}' has a field that this library does not know", what))
+        .help("leave it zero, or take a newer library");
+}
 // Options as this library knows them. What an older caller does not have is the default; what a newer one sets is refused.
 template <class Options>
 Options taken(const Options* options, const char* what) {
   Options result{};
   if (options == nullptr) return result;
   require_pointer(options, what);
-  require_size(options->size, what);
-  std::memcpy(&result, options, std::min(options->size, sizeof(Options)));
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(options);
-  if (options->size > sizeof(Options) &&
-      std::any_of(bytes + sizeof(Options), bytes + options->size, [](unsigned char b) { return b != 0; }))
-    throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("'{}' has a field that this library does not know", what))
-        .help("leave it zero, or take a newer library");
+  take(options, options->size, &result, sizeof result, what);
   return result;
 }
 

@@ -45,12 +45,14 @@ bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> str
 }
 
 bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  std::vector<size_t> order;
+  std::vector<size_t> order;  // by strides: they are few, so each goes where it belongs at once
+  order.reserve(sizes.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return true;
-    if (sizes[d] != 1) order.push_back(d);
+    if (sizes[d] == 1) continue;
+    order.push_back(d);
+    for (size_t i = order.size() - 1; i > 0 && strides[order[i]] < strides[order[i - 1]]; --i) std::swap(order[i], order[i - 1]);
   }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   Checked last = 0;  // place of the last element along the dims so far
   for (const size_t d : order) {
     const std::optional<int64_t> place = last.value();

@@ -22,12 +22,14 @@ namespace {
 
 constexpr auto kPatienceWithReaders = std::chrono::seconds(5);
 
-std::string folder_of(const fs::path& path) {
-  const fs::path folder = path.parent_path();
-  return folder.empty() ? "the current folder" : folder.string();
+std::string folder_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == path.npos) return "the current folder";
+  const size_t last = path.find_last_not_of('/', slash);
+  return std::string(path.substr(0, last == path.npos ? 1 : last + 1));
 }
 
-std::string next_step(std::string_view action, const fs::path& path, int error_number) {
+std::string next_step(std::string_view action, std::string_view path, int error_number) {
   switch (error_number) {
     case EACCES:
     case EPERM: return formatted("check the permissions of {}, or choose another place", folder_of(path));
@@ -132,33 +134,39 @@ void remove_tree(int parent, const char* name) {
 
 }  // namespace
 
-Error file_error(std::string_view action, const fs::path& path, int error_number) {
-  const std::string reason = std::error_code(error_number, std::generic_category()).message();
-  Error error(ErrorKind::Environment, formatted("cannot {} {}: {}", action, path.string(), reason));
+Error file_error(std::string_view action, const std::string& path, int error_number) {
+  const std::string reason = std::generic_category().message(error_number);
+  Error error(ErrorKind::Environment, formatted("cannot {} {}: {}", action, path, reason));
   error.help(next_step(action, path, error_number));
   return error;
 }
 
 // O_NONBLOCK keeps a FIFO from blocking the open before it is refused.
-Fd open_regular(const fs::path& path, struct stat& info) {
+Fd open_regular(const std::string& path, struct stat& info) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw file_error("read", path, errno);
   if (::fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
   if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorKind::Environment, formatted("cannot read {}: not a regular file", path.string()))
-        .help("copy the data into a file first");
+    throw Error(ErrorKind::Environment, formatted("cannot read {}: not a regular file", path)).help("copy the data into a file first");
   }
   return fd;
 }
 
-std::string read_file(const fs::path& path, uint64_t limit_bytes) {
+std::string_view file_name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+std::string_view extension_of(std::string_view path) {
+  const std::string_view name = file_name_of(path);
+  const size_t dot = name.rfind('.');
+  return dot == name.npos || dot == 0 || name == ".." ? std::string_view() : name.substr(dot);
+}
+
+std::string read_file(const std::string& path, uint64_t limit_bytes) {
   struct stat info;
   const Fd fd = open_regular(path, info);
   const auto size_bytes = static_cast<uint64_t>(info.st_size);
   if (size_bytes > limit_bytes) {
-    throw Error(ErrorKind::Environment,
-                formatted("cannot read {}: it holds {} bytes and the limit is {}", path.string(), size_bytes, limit_bytes))
+    throw Error(ErrorKind::Environment, formatted("cannot read {}: it holds {} bytes and the limit is {}", path, size_bytes, limit_bytes))
         .help("check that this is the file you meant");
   }
   std::string text(size_bytes, '\0');

@@ -21,14 +21,20 @@ struct stat;
 
 namespace toroid {
 
+// Paths that packages open are texts: std::filesystem would be 30 KB of each.
+//
 // "cannot <action> <path>: <text of errno>", with the next step that fits the errno.
-Error file_error(std::string_view action, const std::filesystem::path& path, int error_number);
+Error file_error(std::string_view action, const std::string& path, int error_number);
 
 // Opened for reading. Refuses anything but a regular file, without waiting for a FIFO's writer.
-Fd open_regular(const std::filesystem::path& path, struct stat& info);
+Fd open_regular(const std::string& path, struct stat& info);
 
 // The whole file. Refuses anything but a regular file, and one larger than `limit_bytes`.
-std::string read_file(const std::filesystem::path& path, uint64_t limit_bytes = UINT64_MAX);
+std::string read_file(const std::string& path, uint64_t limit_bytes = UINT64_MAX);
+// What follows the last '/'.
+std::string_view file_name_of(std::string_view path);
+// Of the file's name, from its last '.' on: ".so". None is "", and so is that of ".hidden".
+std::string_view extension_of(std::string_view path);
 
 // Writes a temporary file beside `path`, syncs it and renames it: whatever happens, `path` holds the old contents or
 // the new, and no temporary file stays behind. A link stays, and where it leads is written. A device or pipe cannot be replaced and is

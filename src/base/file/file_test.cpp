@@ -28,6 +28,21 @@ size_t entries_in(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
+TEST(Files, NamesAndExtensionsAreThoseOfTheLibrarysPaths) {
+  for (const std::string path : {"m.so", "/a.b/m", "/a/m.tar.so", "a/.hidden", "a/..", "a/.", "a/", "", "/", "m.", "..so"}) {
+    EXPECT_EQ(file_name_of(path), std::filesystem::path(path).filename().string()) << path;
+    EXPECT_EQ(extension_of(path), std::filesystem::path(path).extension().string()) << path;
+  }
+}
+
+TEST(Files, ErrorsNameTheFolder) {
+  for (const std::string path : {"/m.so", "/a/m.so", "/a//m.so", "a/b/m.so", "//m.so"}) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    EXPECT_NE(file_error("read", path, EACCES).help_text().find("permissions of " + folder + ","), std::string::npos) << path;
+  }
+  EXPECT_NE(file_error("read", "m.so", EACCES).help_text().find("permissions of the current folder,"), std::string::npos);
+}
+
 TEST(File, WritesReadsAndMapsTheSameBytes) {
   const TempFolder folder;
   const fs::path path = folder.path() / "data.bin";

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "base/format.h"
 
 namespace toroid {
-namespace fs = std::filesystem;
 
 // Never freed but used again, so that a handler can walk the list at any time. Addresses and `is_lost` are the handler's; all else is
 // guarded by the mutex.
@@ -27,7 +27,7 @@ struct MappedFile::Mapping {
   std::atomic<bool> is_lost{false};         // zeros may have been read
   Mapping* next = nullptr;
   bool is_used = false;
-  fs::path path;
+  std::string path;
   struct stat before = {};
 };
 
@@ -41,13 +41,13 @@ constinit std::atomic<uint64_t> answered{0};
 constinit struct sigaction previous_action = {};
 constinit std::atomic<bool> answers{false};
 
-std::optional<fs::path>& first_lost() {
-  static std::optional<fs::path> path;
+std::optional<std::string>& first_lost() {
+  static std::optional<std::string> path;
   return path;
 }
 // The first that had changed when it was unmapped. A whole program's: a host would hear of it for ever.
-std::optional<fs::path>& first_changed() {
-  static std::optional<fs::path> path;
+std::optional<std::string>& first_changed() {
+  static std::optional<std::string> path;
   return path;
 }
 
@@ -55,7 +55,15 @@ bool is_same_content(const struct stat& a, const struct stat& b) {
   return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-Mapping* registered(const fs::path& path, const struct stat& info, const void* address) {
+std::string target_of_link(const std::string& path) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  if (size < 0) throw file_error("read the link", path, errno);
+  target.resize(static_cast<size_t>(size));
+  return target;
+}
+
+Mapping* registered(const std::string& path, const struct stat& info, const void* address) {
   const std::lock_guard lock(mutex);
   Mapping* mapping = mappings.load();
   while (mapping != nullptr && mapping->is_used) mapping = mapping->next;
@@ -170,10 +178,10 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
+MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat before;
   const Fd fd = open_regular(path, before);
-  if (path.string().starts_with("/proc/self/fd/")) path_ = fs::read_symlink(path);  // a number says nothing
+  if (path.starts_with("/proc/self/fd/")) path_ = target_of_link(path);  // a number says nothing
   const auto size = static_cast<size_t>(before.st_size);
   if (size == 0) return;  // mmap refuses an empty range
   if (size > kCopiedBytes) {
@@ -255,7 +263,7 @@ void answer_bus_errors() {
 
 uint64_t bus_errors_answered() { return answered.load(std::memory_order_relaxed); }
 
-std::optional<fs::path> first_lost_file() {
+std::optional<std::string> first_lost_file() {
   const std::lock_guard lock(mutex);
   for (const Mapping* mapping = mappings; mapping != nullptr; mapping = mapping->next) {
     if (mapping->is_used) note_lost(*mapping);
@@ -263,8 +271,8 @@ std::optional<fs::path> first_lost_file() {
   return first_lost();
 }
 
-Error changed_file_error(const fs::path& path) {
-  return Error(ErrorKind::Environment, formatted("{} was changed while it was in use", path.string()))
+Error changed_file_error(const std::string& path) {
+  return Error(ErrorKind::Environment, formatted("{} was changed while it was in use", path))
       .help("write the new file beside it and rename it (mv): then what runs keeps the old one");
 }
 

@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,7 +32,7 @@ class MappedFile {
   static constexpr size_t kCopiedBytes = size_t{256} << 10;
 
   // Pages of a large file are read when they are touched. Throws Error{Environment} as read_file does.
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
@@ -41,12 +40,12 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
   size_t size_bytes() const { return bytes_.size(); }
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& path() const { return path_; }
 
   struct Mapping;  // what the signal's handler knows of it
 
  private:
-  std::filesystem::path path_;
+  std::string path_;
   std::unique_ptr<AlignedBytes> copy_;  // of a small file
   Mapping* mapping_ = nullptr;          // of a large one
   std::span<const std::byte> bytes_;
@@ -66,9 +65,9 @@ void answer_bus_errors();
 // How often that happened in this process. Zeros were read if it grew.
 uint64_t bus_errors_answered();
 // The first file of which zeros were read, also when it is mapped no more.
-std::optional<std::filesystem::path> first_lost_file();
+std::optional<std::string> first_lost_file();
 // "PATH was changed while it was in use".
 class Error;
-Error changed_file_error(const std::filesystem::path& path);
+Error changed_file_error(const std::string& path);
 
 }  // namespace toroid

@@ -11,18 +11,8 @@ namespace {
 struct Extra {
   std::string_view name;
   bool Isa::*member;
-  std::vector<std::string> flags;
 };
-
-const std::vector<Extra>& extras() {
-  static const std::vector<Extra> table = {
-      {"vnni", &Isa::vnni, {"-mavx512vnni"}},
-      {"bf16", &Isa::bf16, {"-mavx512bf16"}},
-      {"fp16", &Isa::fp16, {"-mavx512fp16"}},
-      {"amx", &Isa::amx, {"-mamx-tile", "-mamx-int8", "-mamx-bf16"}},
-  };
-  return table;
-}
+constexpr Extra kExtras[] = {{"vnni", &Isa::vnni}, {"bf16", &Isa::bf16}, {"fp16", &Isa::fp16}, {"amx", &Isa::amx}};
 
 std::string_view level_name(IsaLevel level) {
   switch (level) {
@@ -37,7 +27,7 @@ std::string_view level_name(IsaLevel level) {
 
 std::string Isa::name() const {
   std::string text(level_name(level));
-  for (const Extra& extra : extras()) {
+  for (const Extra& extra : kExtras) {
     if (this->*extra.member) text.append("+").append(extra.name);
   }
   return text;
@@ -52,8 +42,13 @@ std::vector<std::string> Isa::compiler_flags() const {
     case IsaLevel::Avx512: flags = {"-march=x86-64-v4", "-mprfchw", "-mprefer-vector-width=512"}; break;
   }
 #endif
-  for (const Extra& extra : extras()) {
-    if (this->*extra.member) flags.insert(flags.end(), extra.flags.begin(), extra.flags.end());
+  for (const Extra& extra : kExtras) {
+    if (!(this->*extra.member)) continue;
+    if (extra.name == "amx") {
+      flags.insert(flags.end(), {"-mamx-tile", "-mamx-int8", "-mamx-bf16"});
+    } else {
+      flags.push_back("-mavx512" + std::string(extra.name));
+    }
   }
   return flags;
 }
@@ -77,7 +72,7 @@ Isa parse_isa(std::string_view text) {
         known = true;
       }
     } else if (isa.level == IsaLevel::Avx512) {
-      for (const Extra& extra : extras()) {
+      for (const Extra& extra : kExtras) {
         if (word != extra.name) continue;
         isa.*extra.member = true;
         known = true;
@@ -90,13 +85,13 @@ Isa parse_isa(std::string_view text) {
 
 bool has_instructions(const Isa& needed, const Isa& here) {
   return needed.level <= here.level &&
-         std::ranges::all_of(extras(), [&](const Extra& extra) { return !(needed.*extra.member) || here.*extra.member; });
+         std::ranges::all_of(kExtras, [&](const Extra& extra) { return !(needed.*extra.member) || here.*extra.member; });
 }
 
 void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here, std::string help) {
   std::vector<std::string_view> missing;
   if (needed.level > here.level) missing.push_back(level_name(needed.level));
-  for (const Extra& extra : extras()) {
+  for (const Extra& extra : kExtras) {
     if (needed.*extra.member && !(here.*extra.member)) missing.push_back(extra.name);
   }
   if (missing.empty()) return;
@@ -112,7 +107,7 @@ std::vector<Isa> fallbacks_of(Isa best) {
     if (isa != order.back()) order.push_back(isa);
   };
   Isa isa = best;
-  for (auto extra = extras().rbegin(); extra != extras().rend(); ++extra) {
+  for (auto extra = std::rbegin(kExtras); extra != std::rend(kExtras); ++extra) {
     isa.*extra->member = false;
     add(isa);
   }

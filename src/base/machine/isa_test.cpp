@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/error_for_test.h"
+#include "base/machine/machine.h"
 
 namespace toroid {
 namespace {
@@ -44,6 +45,24 @@ TEST(Isa, SaysWhatAMachineLacks) {
   }
   EXPECT_EQ(refusal("avx2", "baseline").kind(), ErrorKind::Environment);
 }
+
+#ifdef __x86_64__
+// libgcc's answers, which packages do without.
+TEST(Isa, ReportedIsThatOfTheCompilersLibrary) {
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+  const Isa& isa = reported_isa();
+  EXPECT_EQ(isa.level, avx512 ? IsaLevel::Avx512 : avx2 ? IsaLevel::Avx2 : IsaLevel::Baseline);
+  EXPECT_EQ(isa.vnni, avx512 && __builtin_cpu_supports("avx512vnni"));
+  EXPECT_EQ(isa.bf16, avx512 && __builtin_cpu_supports("avx512bf16"));
+#ifndef __clang__
+  EXPECT_EQ(isa.fp16, avx512 && __builtin_cpu_supports("avx512fp16"));
+#endif
+  EXPECT_EQ(is_intel(), __builtin_cpu_is("intel") != 0);
+}
+#endif
 
 TEST(Isa, FallbacksLoseOneThingAtATime) {
   std::string names;

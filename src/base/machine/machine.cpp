@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -17,11 +19,24 @@ namespace {
 
 constexpr std::string_view kEmulatedAmx = "+emulated-amx";
 
+#if defined(__x86_64__)
+struct CpuidLeaf {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+CpuidLeaf cpuid(unsigned leaf, unsigned subleaf = 0) {
+  CpuidLeaf result;
+  __get_cpuid_count(leaf, subleaf, &result.eax, &result.ebx, &result.ecx, &result.edx);
+  return result;
+}
+constexpr bool has_bits(uint64_t bits, std::initializer_list<int> places) {
+  return std::ranges::all_of(places, [&](int place) { return (bits >> place & 1) != 0; });
+}
+#endif
+
 #if defined(__x86_64__) && defined(__linux__)
 bool may_use_amx() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned kTiles = 1u << 24, kBFloat16 = 1u << 22, kInt8 = 1u << 25, kAll = kTiles | kBFloat16 | kInt8;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAll) != kAll) return false;
+  constexpr int kTiles = 24, kBFloat16 = 22, kInt8 = 25;
+  if (!has_bits(cpuid(7).edx, {kTiles, kBFloat16, kInt8})) return false;
   // The registers' 8 KiB are part of a thread's state, which Linux wants to be asked for; also where a hypervisor hides them, or threads
   // have signal stacks too small for them, it says no.
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
@@ -34,21 +49,25 @@ bool may_use_amx() { return false; }
 Isa ask_processor() {
   Isa isa;
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  // By their parts: clang 14 does not know the levels' names here.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-  if (avx2) isa.level = IsaLevel::Avx2;
-  if (avx512) {
-    isa.level = IsaLevel::Avx512;
-    isa.vnni = __builtin_cpu_supports("avx512vnni");
-    isa.bf16 = __builtin_cpu_supports("avx512bf16");
-#if defined(__GNUC__) && !defined(__clang__)
-    isa.fp16 = __builtin_cpu_supports("avx512fp16");
-#endif
-    isa.amx = may_use_amx();
-  }
+  // Not by __builtin_cpu_supports, whose tables of all processors are 5 KB of each package.
+  constexpr int kFma = 12, kOsxsave = 27, kAvx = 28;
+  if (!has_bits(cpuid(1).ecx, {kFma, kOsxsave, kAvx})) return isa;
+  // The registers that the system keeps for a thread.
+  constexpr int kXmm = 1, kYmm = 2, kMasks = 5, kUpperHalves = 6, kUpperRegisters = 7;
+  unsigned low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  const CpuidLeaf leaf = cpuid(7);
+  constexpr int kAvx2 = 5, kBmi2 = 8;
+  if (!has_bits(low, {kXmm, kYmm}) || !has_bits(leaf.ebx, {kAvx2, kBmi2})) return isa;
+  isa.level = IsaLevel::Avx2;
+  constexpr int kFoundation = 16, kDq = 17, kCd = 28, kBw = 30, kVl = 31;
+  if (!has_bits(low, {kMasks, kUpperHalves, kUpperRegisters}) || !has_bits(leaf.ebx, {kFoundation, kDq, kCd, kBw, kVl})) return isa;
+  isa.level = IsaLevel::Avx512;
+  constexpr int kVnni = 11, kFp16 = 23, kBf16OfSubleaf1 = 5;
+  isa.vnni = has_bits(leaf.ecx, {kVnni});
+  isa.fp16 = has_bits(leaf.edx, {kFp16});
+  isa.bf16 = leaf.eax >= 1 && has_bits(cpuid(7, 1).eax, {kBf16OfSubleaf1});
+  isa.amx = may_use_amx();
 #endif
   return isa;
 }
@@ -109,6 +128,14 @@ Machine with_code_of(const Machine& machine, std::string_view linked) {
     result.isa.amx |= code.isa.amx && machine.isa.amx;
   }
   return has_level ? result : machine;  // whose program is refused
+}
+
+bool is_intel() {
+#if defined(__x86_64__)
+  return cpuid(0).ebx == signature_INTEL_ebx;
+#else
+  return false;
+#endif
 }
 
 const Isa& reported_isa() {

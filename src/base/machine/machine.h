@@ -41,6 +41,8 @@ Machine machine_named(std::string_view text, const Isa& here);
 // What the processor and the operating system report. A first filter: emulators and old assemblers may still fail. Asks Linux to let this
 // process use AMX's registers, and has no AMX where it says no.
 const Isa& reported_isa();
+// Is the processor Intel's?
+bool is_intel();
 
 namespace machine_details {
 extern constinit std::atomic<const Machine*> in_use;  // null until the first question

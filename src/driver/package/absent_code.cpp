@@ -76,9 +76,7 @@ bool takes_small_m(const codegen::ProductShape& product, const Microkernel& func
 
 bool is_taken(const PackageNeeds& needs, const Function& function) {
   if (!is_linked(function.code, needs.code)) return false;
-  // Tiles meet rows and columns that they do not fill by microkernels of other sizes.
-  const bool has_tiles = std::ranges::any_of(needs.code, &Machine::has_amx);
-  if (has_tiles || std::ranges::any_of(needs.linked_kernels, multiplies_otherwise)) return true;
+  if (std::ranges::any_of(needs.linked_kernels, multiplies_otherwise)) return true;
   if (const auto strip = microkernel_of(function.name, "microkernel_f32_levels::"))
     return std::ranges::any_of(needs.products, [&](const auto& product) { return takes(product, function.code, *strip); });
   if (const auto few = microkernel_of(function.name, "small_m_levels::"))

@@ -32,7 +32,7 @@ TEST(AbsentCode, IsThatOfOtherLevels) {
   EXPECT_EQ(absent(kLevels, {}, {"avx512+emulated-amx"}), (Names{"a", "b"})) << "it is entered as AMX's is";
 }
 
-// AVX-512 has 16 lanes and panels of 4 vectors; other kernels of products, tiles and attention take any.
+// AVX-512 has 16 lanes and panels of 4 vectors; other kernels of products and attention take any.
 TEST(AbsentCode, IsThatOfPanelsAndRowsThatNoProductHas) {
   constexpr std::string_view kStrips =
       "avx512 whole6 toroid::microkernel_f32_levels::Avx512::multiply<6, 4>(std::span<toroid::Run const>)\n"
@@ -49,7 +49,8 @@ TEST(AbsentCode, IsThatOfPanelsAndRowsThatNoProductHas) {
   EXPECT_EQ(absent(kStrips, {{.rows = 1, .columns = 64, .depth = 9}, {.rows = {}, .columns = 10, .depth = 9}}),
             (Names{"whole6", "scattered", "pairs"}));
   EXPECT_EQ(absent(kStrips, {}, {"avx512"}, {"convolution.f32"}), Names{});
-  EXPECT_EQ(absent(kStrips, {{.columns = 64}}, {"avx512+amx"}), Names{});
+  EXPECT_EQ(absent(kStrips, {{.rows = {}, .columns = 64, .depth = 100}}, {"avx512+amx"}), (Names{"narrow6", "scattered", "pairs"}))
+      << "rows and columns that tiles do not fill go to the same panels";
 }
 
 TEST(AbsentCode, IsThatOfMatricesThatLieOtherwise) {

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sort_indices.h"
 
 namespace toroid {
 namespace {
@@ -45,20 +46,23 @@ ArenaPlan place(std::span<const ArenaRequest> requests, const std::vector<size_t
   ArenaPlan plan;
   plan.offsets.resize(requests.size());
   std::vector<size_t> placed;
-  std::vector<std::pair<int64_t, int64_t>> taken;
+  std::vector<size_t> beside;  // of those, what is alive with the next one
   for (size_t next : order) {
     const ArenaRequest& request = requests[next];
     const int64_t need = aligned(request.bytes);
-    taken.clear();
+    beside.clear();
     for (size_t other : placed) {
       if (requests[other].last_step < request.first_step || requests[other].first_step > request.last_step) continue;
-      taken.emplace_back(plan.offsets[other], plan.offsets[other] + aligned(requests[other].bytes));
+      beside.push_back(other);
     }
-    std::sort(taken.begin(), taken.end());
+    sort_indices(beside, [&](size_t a, size_t b) {
+      return plan.offsets[a] != plan.offsets[b] ? plan.offsets[a] < plan.offsets[b] : requests[a].bytes < requests[b].bytes;
+    });
     int64_t best = -1;
     int64_t best_gap = INT64_MAX;
     int64_t end = 0;
-    for (const auto& [from, to] : taken) {
+    for (const size_t other : beside) {
+      const int64_t from = plan.offsets[other], to = from + aligned(requests[other].bytes);
       if (from - end >= need && from - end < best_gap) {
         best = end;
         best_gap = from - end;
@@ -110,7 +114,7 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
   for (const Before& before : orders) {
     std::vector<size_t> order(requests.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return before(requests[a], requests[b]); });
+    sort_indices(order, [&](size_t a, size_t b) { return before(requests[a], requests[b]); });
     try_order(std::move(order));
     if (best.bytes <= peak.bytes || requests.size() > kMostOrdered) break;
   }

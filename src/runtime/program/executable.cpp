@@ -222,9 +222,9 @@ Executable::Executable(std::string_view library, std::vector<std::span<const std
 Executable::Executable(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
-Executable Executable::load(const std::filesystem::path& path, int threads, int gpu) { return load(path, path, threads, gpu); }
+Executable Executable::load(const std::string& path, int threads, int gpu) { return load(path, path, threads, gpu); }
 
-Executable Executable::load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu) {
+Executable Executable::load(const std::string& library, const std::string& weights, int threads, int gpu) {
   return with_typed_memory("loading a program",
                            [&] { return Executable(LoadedProgram::load(library, weights, RuntimePool::shared(threads)), gpu); });
 }

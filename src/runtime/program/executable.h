@@ -2,10 +2,10 @@
 // the same time, each on a thread of its own; they share its weights, packed weights and threads, and wait for nobody.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,8 +44,8 @@ class Executable {
   Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
              std::string name, int threads = 0, int gpu = 0);
   // As LoadedProgram::load.
-  static Executable load(const std::filesystem::path& path, int threads = 0, int gpu = 0);
-  static Executable load(const std::filesystem::path& library, const std::filesystem::path& weights, int threads, int gpu);
+  static Executable load(const std::string& path, int threads = 0, int gpu = 0);
+  static Executable load(const std::string& library, const std::string& weights, int threads, int gpu);
   Executable(Executable&&) noexcept;
   ~Executable();
 

@@ -1,5 +1,7 @@
 #include "runtime/program/loaded_program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,17 +17,14 @@ namespace toroid {
 
 namespace {
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // Where the weights of a program are whose file has none: in a file of the same name beside it, if there is one.
-std::filesystem::path weights_of(const Package& package, const ToroidProgram& program) {
+std::string weights_of(const Package& package, const ToroidProgram& program) {
   const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
   if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return {};
   for (const char* const extension : {kWeightsExtension, kSafetensorsExtension}) {
-    std::filesystem::path beside = std::filesystem::path(package.path).replace_extension(extension);
+    std::string beside = package.path.substr(0, package.path.size() - extension_of(package.path).size()) + extension;
     if (is_there(beside)) return beside;
   }
   return {};
@@ -42,10 +41,10 @@ ConstantBytes constants_of(const Package& package, const ToroidProgram& program)
   return result;
 }
 
-ConstantBytes constants_of(const std::filesystem::path& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust) {
-  if (weights.extension() != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
+ConstantBytes constants_of(const std::string& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust) {
+  if (extension_of(weights) != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
   if (trust == nullptr) return read_safetensors_weights(weights, program);
-  throw Error(ErrorKind::InvalidInput, formatted("{} has no signature, and only signed files are trusted", weights.string()))
+  throw Error(ErrorKind::InvalidInput, formatted("{} has no signature, and only signed files are trusted", weights))
       .help("compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE");
 }
 
@@ -98,14 +97,14 @@ LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<con
   weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size());
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& library, const std::filesystem::path& weights,
+std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, const std::string& weights,
                                                    std::shared_ptr<RuntimePool> pool, Trust* trust) {
-  ErrorContext context("loading {}", library.string());
-  const std::string name = library.filename().string();
-  if (library == weights || weights.extension() == kSafetensorsExtension || trust != nullptr) {
+  ErrorContext context("loading {}", library);
+  const std::string name(file_name_of(library));
+  if (library == weights || extension_of(weights) == kSafetensorsExtension || trust != nullptr) {
     const Package package = open_package(library, *pool, trust);
     ProgramLibrary opened(package.library, name);
-    const std::filesystem::path elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
+    const std::string elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
     ConstantBytes constants =
         elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, trust);
     return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
@@ -116,8 +115,7 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::filesystem::path& 
   return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool,
-                                                       Trust* trust) {
+std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust) {
   if (toroid_embedded_package != nullptr) {
     if (trust != nullptr) throw Error(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
     const EmbeddedPackage& own = *toroid_embedded_package;
@@ -129,12 +127,12 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::filesystem::pa
     return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool));
   }
   const OwnProgram own = own_program();
-  ErrorContext context("loading {}", own.path.string());
+  ErrorContext context("loading {}", own.path);
   const Package package = open_package(own.path, *pool, trust);
   refuse_other_code(own, package.library);
-  const std::string name = own.path.filename().string();
+  const std::string name(file_name_of(own.path));
   ProgramLibrary library(own.levels, name);
-  const std::filesystem::path elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
+  const std::string elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
   ConstantBytes constants =
       elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, trust);
   return make(std::move(library), name, package.isa, std::move(constants), std::move(pool));

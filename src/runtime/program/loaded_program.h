@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,11 +56,10 @@ class LoadedProgram {
   // A file written by write_package, and `weights`, the same file, a safetensors file, or another one of that kind, whose library is not
   // looked at; then nothing is known of the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
   // loaded.
-  static std::shared_ptr<LoadedProgram> load(const std::filesystem::path& library, const std::filesystem::path& weights,
-                                             std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr);
+  static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool,
+                                             Trust* trust = nullptr);
   // The program of the library that this code is linked into, whose file is checked as that one is; weights: empty, or as above.
-  static std::shared_ptr<LoadedProgram> load_own(const std::filesystem::path& weights, std::shared_ptr<RuntimePool> pool,
-                                                 Trust* trust = nullptr);
+  static std::shared_ptr<LoadedProgram> load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr);
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 

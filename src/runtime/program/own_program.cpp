@@ -81,7 +81,7 @@ void refuse_other_code(const OwnProgram& own, std::string_view library) {
     if (segment.offset <= library.size() && segment.size <= library.size() - segment.offset &&
         std::memcmp(segment.data, library.data() + segment.offset, segment.size) == 0)
       continue;
-    throw Error(ErrorKind::Environment, formatted("{} is another file now than the one that was loaded", own.path.string()))
+    throw Error(ErrorKind::Environment, formatted("{} is another file now than the one that was loaded", own.path))
         .help("load it anew, and replace packages by renaming");
   }
 }

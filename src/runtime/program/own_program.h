@@ -1,7 +1,7 @@
 // The program of a package that holds its own run side: which it is, and where its file lies.
 #pragma once
 
-#include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "toroid/program_abi.h"
@@ -20,7 +20,7 @@ extern "C" const EmbeddedPackage* const toroid_embedded_package;
 
 struct OwnProgram {
   const ToroidLevels& levels;
-  std::filesystem::path path;
+  std::string path;
 };
 // Throws Error{Unsupported} where there is none, and Error{Environment} where its file cannot be found.
 OwnProgram own_program();

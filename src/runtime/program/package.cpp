@@ -63,19 +63,17 @@ Error refused(std::string message) {
   return Error(ErrorKind::InvalidInput, std::move(message)).help("copy it again, or make it again with 'toroid compile MODEL -o FILE.so'");
 }
 
-Error damaged(const std::filesystem::path& path, std::string_view what) {
-  return refused(formatted("{} is damaged: {}", path.string(), what));
-}
+Error damaged(const std::string& path, std::string_view what) { return refused(formatted("{} is damaged: {}", path, what)); }
 
 // The description's bytes.
-std::string_view description_of(const std::filesystem::path& path, std::string_view file) {
+std::string_view description_of(const std::string& path, std::string_view file) {
   constexpr size_t kFooterOfVersion1 = kMagicOfVersion1.size() + 2 * kNumberBytes;
   if (file.size() >= kFooterOfVersion1 && file.substr(file.size() - kFooterOfVersion1).starts_with(kMagicOfVersion1)) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} was compiled by an older toroid, which did not write checksums", path.string()))
+    throw Error(ErrorKind::InvalidInput, formatted("{} was compiled by an older toroid, which did not write checksums", path))
         .help("make it again with 'toroid compile MODEL -o FILE.so'");
   }
   if (file.size() < kFooterBytes || !file.ends_with(kMagic)) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} is not a program compiled by toroid, or is incomplete", path.string()))
+    throw Error(ErrorKind::InvalidInput, formatted("{} is not a program compiled by toroid, or is incomplete", path))
         .help("make it with 'toroid compile MODEL -o FILE.so'");
   }
   const size_t before_footer = file.size() - kFooterBytes;
@@ -107,8 +105,8 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
 }
 
 // Throws for missing instructions before it reads the whole file.
-Package check_package(const std::filesystem::path& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool,
-                      bool is_to_run, Trust* trust) {
+Package check_package(const std::string& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool, bool is_to_run,
+                      Trust* trust) {
   Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .owner = std::move(owner)};
   const std::optional<SignatureBlock> signature = take_signature(file, path);
   std::string_view rest = description_of(path, file);
@@ -120,7 +118,7 @@ Package check_package(const std::filesystem::path& path, std::string_view file, 
     throw damaged(path, "its description does not fit it");
   }
   package.isa = parse_isa(isa->substr(isa->rfind(',') + 1));
-  if (is_to_run) refuse_missing_instructions(package.isa, path.string());
+  if (is_to_run) refuse_missing_instructions(package.isa, path);
   for (const char letter : *isa) package.levels += letter == ',' ? ", " : std::string(1, letter);
   package.weights = std::as_bytes(std::span(file)).subspan(*offset, *size);
   package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
@@ -133,7 +131,7 @@ Package check_package(const std::filesystem::path& path, std::string_view file, 
   return package;
 }
 
-Package check_file(const std::filesystem::path& path, RuntimePool& pool, bool is_to_run, Trust* trust) {
+Package check_file(const std::string& path, RuntimePool& pool, bool is_to_run, Trust* trust) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
   return check_package(path, text, std::move(file), pool, is_to_run, trust);
@@ -141,23 +139,23 @@ Package check_file(const std::filesystem::path& path, RuntimePool& pool, bool is
 
 }  // namespace
 
-Package open_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, true, trust); }
+Package open_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, true, trust); }
 Package open_package(std::string_view bytes, std::string name, RuntimePool& pool) {
   return check_package(name, bytes, nullptr, pool, true, nullptr);
 }
-Package verify_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, trust); }
+Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, trust); }
 
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);
   if (bytes < 0 || offset > weights.size() || size > weights.size() - offset) {
-    throw refused(formatted("{} is incomplete: the weight '{}' is missing", path.string(), name));
+    throw refused(formatted("{} is incomplete: the weight '{}' is missing", path, name));
   }
   const std::span<const std::byte> taken = weights.subspan(offset, size);
   offset = aligned_part(offset + size);
   return taken;
 }
 
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
                    std::span<const Isa> levels) {
   const std::vector<std::byte> zeros(kPartAlignment);
   std::vector<std::span<const std::byte>> parts;  // library and weights, with the zeros between

@@ -15,7 +15,6 @@
 // The weights stay where they are, mapped; loading reads them once, all cores at a time.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,7 +31,7 @@ namespace toroid {
 inline constexpr const char* kWeightsExtension = ".weights";
 
 struct Package {
-  std::filesystem::path path;
+  std::string path;
   std::string library;  // empty where the library is a file of its own
   std::span<const std::byte> weights;
   Isa isa;                            // the least that it needs
@@ -45,17 +44,17 @@ struct Package {
 
 // Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
 // machine lacks. With `trust`, also for one that is not signed by a key that it has.
-Package open_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust = nullptr);
+Package open_package(const std::string& path, RuntimePool& pool, Trust* trust = nullptr);
 // One that a program has in its memory, for as long as it runs; `name` is for errors.
 Package open_package(std::string_view bytes, std::string name, RuntimePool& pool);
 // The same for any machine.
-Package verify_package(const std::filesystem::path& path, RuntimePool& pool, Trust* trust = nullptr);
+Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust = nullptr);
 
 // Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
-void write_package(const std::filesystem::path& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
                    std::span<const Isa> levels);
-inline void write_package(const std::filesystem::path& path, std::string_view library,
-                          std::span<const std::span<const std::byte>> constants, const Isa& isa) {
+inline void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
+                          const Isa& isa) {
   write_package(path, library, constants, std::span(&isa, 1));
 }
 

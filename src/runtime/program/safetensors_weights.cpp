@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "base/checked.h"
@@ -10,6 +11,7 @@
 #include "base/format.h"
 #include "base/machine/aligned_bytes.h"
 #include "base/machine/out_of_memory.h"
+#include "base/sort_indices.h"
 #include "runtime/contract/contract.h"
 #include "tensor/host_tensor.h"
 #include "tensor/strided_copy.h"
@@ -210,12 +212,16 @@ WeightInFile read_tensor(Header& header, std::string name, std::span<const std::
   return tensor;
 }
 
-void refuse_holes_and_overlaps(const Header& header, std::vector<std::span<const std::byte>> all, std::span<const std::byte> data) {
-  std::ranges::sort(all, [](const auto& a, const auto& b) { return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size()); });
+void refuse_holes_and_overlaps(const Header& header, std::span<const WeightInFile> tensors, std::span<size_t> order,
+                               std::span<const std::byte> data) {
+  sort_indices(order, [&](size_t a, size_t b) {
+    const std::span<const std::byte> first = tensors[a].bytes, second = tensors[b].bytes;
+    return first.data() != second.data() ? first.data() < second.data() : first.size() < second.size();
+  });
   const std::byte* covered = data.data();
-  for (const auto& bytes : all) {
-    if (bytes.data() != covered) header.fail("tensors overlap, or leave bytes of the file to none");
-    covered += bytes.size();
+  for (const size_t i : order) {
+    if (tensors[i].bytes.data() != covered) header.fail("tensors overlap, or leave bytes of the file to none");
+    covered += tensors[i].bytes.size();
   }
   if (covered != data.data() + data.size()) header.fail("bytes at the file's end belong to no tensor");
 }
@@ -237,7 +243,6 @@ std::vector<WeightInFile> parse_weights(std::string_view file) {
   Header header(file.substr(sizeof size, size));
   const std::span<const std::byte> data = std::as_bytes(std::span(file.substr(sizeof size + size)));
   std::vector<WeightInFile> tensors;
-  std::vector<std::span<const std::byte>> all;
   bool has_metadata = false;
   header.expect('{');
   header.each('}', [&] {
@@ -245,7 +250,6 @@ std::vector<WeightInFile> parse_weights(std::string_view file) {
     header.expect(':');
     if (name != "__metadata__") {
       tensors.push_back(read_tensor(header, std::move(name), data));
-      all.push_back(tensors.back().bytes);
       return;
     }
     if (has_metadata) header.fail("the header has its metadata twice");
@@ -258,12 +262,14 @@ std::vector<WeightInFile> parse_weights(std::string_view file) {
     });
   });
   header.expect_end();
-  refuse_holes_and_overlaps(header, std::move(all), data);
-  std::vector<std::string_view> names;
-  for (const WeightInFile& tensor : tensors) names.push_back(tensor.name);
-  std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice != names.end()) header.fail(formatted("tensor '{}' is there twice", shown(*twice)));
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  refuse_holes_and_overlaps(header, tensors, order, data);
+  sort_indices(order, [&](size_t a, size_t b) { return tensors[a].name < tensors[b].name; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const std::string& name = tensors[order[i]].name;
+    if (name == tensors[order[i - 1]].name) header.fail(formatted("tensor '{}' is there twice", shown(name)));
+  }
   return tensors;
 }
 
@@ -271,8 +277,8 @@ std::string weight_name(const ToroidConstantInfo& constant, size_t position) {
   return *constant.name != '\0' ? constant.name : formatted("constant.{}", position);
 }
 
-ConstantBytes read_safetensors_weights(const std::filesystem::path& path, const ToroidProgram& program) {
-  ErrorContext context("reading weights from {}", path.string());
+ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program) {
+  ErrorContext context("reading weights from {}", path);
   const auto file = std::make_shared<const MappedFile>(path);
   const std::vector<WeightInFile> tensors = parse_weights(file->text());
   ConstantBytes result;

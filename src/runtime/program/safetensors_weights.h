@@ -6,7 +6,6 @@
 // wants other strides, or the file has them at an address that is no multiple of an element's size.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,7 +35,7 @@ struct ConstantBytes {
 };
 // A constant without a name goes by its number: "constant.3". Tensors that the program does not have are left alone. Throws
 // Error{InvalidInput} for a file that is none, and for one that lacks a constant, or has it with another dtype or other sizes.
-ConstantBytes read_safetensors_weights(const std::filesystem::path& path, const ToroidProgram& program);
+ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program);
 std::string weight_name(const ToroidConstantInfo& constant, size_t position);
 
 }  // namespace toroid

@@ -22,13 +22,13 @@ std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret
 
 }  // namespace
 
-std::optional<SignatureBlock> take_signature(std::string_view& file, const std::filesystem::path& path) {
+std::optional<SignatureBlock> take_signature(std::string_view& file, const std::string& path) {
   if (file.size() < kBlockBytes || !file.ends_with(kMagic)) return std::nullopt;
   const std::string_view block = file.substr(file.size() - kBlockBytes);
   std::string_view rest = block.substr(kSigned);
   const Checksum sum = checksum(bytes_of(block.substr(0, kSigned)));
   if (take_number(rest) != sum.low || take_number(rest) != sum.high)
-    throw Error(ErrorKind::InvalidInput, formatted("{} is damaged: its signature is not as it was written", path.string()))
+    throw Error(ErrorKind::InvalidInput, formatted("{} is damaged: its signature is not as it was written", path))
         .help("copy it again, or sign it again with 'toroid compile --sign'");
   SignatureBlock result;
   std::ranges::copy(bytes_of(block.substr(0, sizeof(PublicKey))), result.key.begin());
@@ -54,9 +54,9 @@ std::string signed_text(const Sha512Digest& digest, const std::optional<Sha512Di
 }
 
 void require_signature(Trust& trust, const std::optional<SignatureBlock>& block, std::string_view file, bool has_library,
-                       const std::filesystem::path& path, RuntimePool& pool) {
+                       const std::string& path, RuntimePool& pool) {
   const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} is not signed by a key that is trusted: {}", path.string(), why))
+    throw Error(ErrorKind::InvalidInput, formatted("{} is not signed by a key that is trusted: {}", path, why))
         .help("take it from who signs it, or sign it with 'toroid compile --sign'");
   };
   if (!block) refuse("it has no signature");
@@ -68,7 +68,7 @@ void require_signature(Trust& trust, const std::optional<SignatureBlock>& block,
   if (has_library) trust.library = digest;
 }
 
-void sign_package(const std::filesystem::path& path, const std::filesystem::path& library, const PublicKey& key,
+void sign_package(const std::string& path, const std::string& library, const PublicKey& key,
                   const std::function<Signature(std::string_view text)>& sign, RuntimePool& pool) {
   const MappedFile file(path);
   std::string_view content = file.text();

@@ -10,7 +10,6 @@
 // A digest is the SHA-512 of the SHA-512 of each 1 MiB, so that all cores compute it.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -34,7 +33,7 @@ struct SignatureBlock {
   Signature signature;
 };
 // Takes the block off a file's end, if there is one. Throws Error{InvalidInput} for a damaged one.
-std::optional<SignatureBlock> take_signature(std::string_view& file, const std::filesystem::path& path);
+std::optional<SignatureBlock> take_signature(std::string_view& file, const std::string& path);
 
 Sha512Digest digest_of(std::string_view file, RuntimePool& pool);
 // What is signed of a file with this digest; `library` as Trust has it, for a file without one.
@@ -42,10 +41,10 @@ std::string signed_text(const Sha512Digest& digest, const std::optional<Sha512Di
 
 // Throws Error{InvalidInput} unless the block is that of one of the keys, for the file without it.
 void require_signature(Trust& trust, const std::optional<SignatureBlock>& block, std::string_view file, bool has_library,
-                       const std::filesystem::path& path, RuntimePool& pool);
+                       const std::string& path, RuntimePool& pool);
 
 // Writes the package again with its signature; what it had before goes. `library`: the package with the library, for a file of weights alone.
-void sign_package(const std::filesystem::path& path, const std::filesystem::path& library, const PublicKey& key,
+void sign_package(const std::string& path, const std::string& library, const PublicKey& key,
                   const std::function<Signature(std::string_view text)>& sign, RuntimePool& pool);
 
 }  // namespace toroid

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/sort_indices.h"
 #include "base/text_cursor.h"
 #include "tensor/host_tensor.h"
 
@@ -135,16 +136,16 @@ int64_t OperandMeta::elements() const { return numel(sizes); }
 bool OperandMeta::is_contiguous() const { return strides == strides_of(sizes); }
 
 bool OperandMeta::is_dense() const {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  std::vector<size_t> dims;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return true;
-    if (sizes[d] != 1) dims.emplace_back(strides[d], sizes[d]);
+    if (sizes[d] != 1) dims.push_back(d);
   }
-  std::sort(dims.begin(), dims.end());
+  sort_indices(dims, [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   int64_t expected = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != expected) return false;
-    expected *= size;
+  for (const size_t d : dims) {
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
   }
   return true;
 }

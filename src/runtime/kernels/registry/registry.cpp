@@ -32,17 +32,13 @@ MachineModel model_of_this_machine(int threads) {
   constexpr double kClockHz = 3e9, kVectorUnits = 2, kFlopsOfMultiplyAdd = 2;
   const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
   static const auto cache_bytes = static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE));
-#ifdef __x86_64__
-  // Their last cache is far from each core, and a multiplication of pairs takes twice as long as one of float32.
-  const bool is_intel = __builtin_cpu_is("intel") != 0;
-#else
-  const bool is_intel = false;
-#endif
   MachineModel model = {.threads = threads,
                         .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
                         .bytes_per_s = 1e10 * std::min(threads, 8),
                         .cache_bytes = cache_bytes > 0 ? cache_bytes : 8e6};
-  if (is_intel) model.reread = threads == 1 ? 0.9 : 1.2, model.pairs = 0.75;
+  // Intel's last cache is far from each core, and a multiplication of pairs takes twice as long as one of float32.
+  static const bool is_of_intel = is_intel();
+  if (is_of_intel) model.reread = threads == 1 ? 0.9 : 1.2, model.pairs = 0.75;
   return model;
 }
 
