@@ -121,7 +121,7 @@ typedef struct ToroidModel ToroidModel;
 /* What calls need and change: memory for temporaries, values of mutable buffers, the state of random numbers. */
 typedef struct ToroidContext ToroidContext;
 
-/* Memory of the host's, for temporaries and outputs. Both functions are called from any thread. */
+/* Memory of the host's, for temporaries, outputs, and what is made of weights. Both functions are called from any thread. */
 typedef struct ToroidAllocator {
   void* user; /* passed to the functions */
   /* At least `bytes` bytes at a multiple of `alignment`, a power of two; null where there is no memory. */
@@ -156,7 +156,8 @@ typedef struct ToroidModelOptions {
   /* Instead of that pool. The struct is copied; what it points to is needed as long as the model or one of its contexts lives. */
   const ToroidThreadPool* thread_pool;
   /* Instead of the C++ library's memory. The struct is copied; what it points to is needed as long as the model, a context or an output
-   * lives. Weights, and what is made of them, are not in it. */
+   * lives. Packed weights, values that model_swap_weights puts in, and weights that are copied because they lie otherwise in their file are
+   * in it; what is mapped is not, nor what a thread of toroid's works with. */
   const ToroidAllocator* allocator;
   /* Told what a user may want to know, from any thread; a line without its end. Null: nothing is printed anywhere. */
   void (*log)(void* user, int32_t level, const char* line);

@@ -61,8 +61,10 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
       Trust trust{keys};
       Trust* const demanded = keys.empty() ? nullptr : &trust;
       const char* const weights = options.weights;
-      shared->program = path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), demanded)
-                                        : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), demanded);
+      shared->program =
+          path == nullptr
+              ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), demanded, shared->host_memory())
+              : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), demanded, shared->host_memory());
       const ToroidVariant& general = general_variant(shared->program->tables());
       for (int32_t i = 0; i < general.num_outputs; ++i) {
         if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);

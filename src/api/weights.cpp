@@ -25,7 +25,8 @@ std::vector<int64_t> strides_of_constant(const ToroidConstantInfo& constant) {
   return {constant.strides, constant.strides + constant.rank};
 }
 
-LoadedProgram::NewValue new_value(const ToroidProgram& program, const char* name, const DLTensor* tensor, int32_t number) {
+LoadedProgram::NewValue new_value(const SharedModel& model, const char* name, const DLTensor* tensor, int32_t number) {
+  const ToroidProgram& program = model.program->tables();
   const size_t position = position_of(program, name);
   const ToroidConstantInfo& constant = program.constants[position];
   const InputView view = view_of(tensor, "tensor", number, kProcessor, true);
@@ -34,7 +35,7 @@ LoadedProgram::NewValue new_value(const ToroidProgram& program, const char* name
     throw Refusal(TOROID_ERROR_INPUT, formatted("the new value of weight '{}' is {}{}, and the weight is {}", name, to_string(view.dtype),
                                                 shape_text(view.sizes), constant.type));
   const auto bytes = static_cast<size_t>(constant.bytes);
-  auto made = asking_for(bytes, "a weight", [&] { return std::make_shared<AlignedBytes>(bytes); });
+  auto made = asking_for(bytes, "a weight", [&] { return std::make_shared<HostBytes>(bytes, model.host_memory()); });
   copy_strided(reinterpret_cast<std::byte*>(made->data()), strides_of_constant(constant), view.data, strides_given(view), sizes,
                static_cast<size_t>(size_bytes(view.dtype)));
   return {position, std::move(made)};
@@ -71,7 +72,7 @@ ToroidStatus model_swap_weights(ToroidModel* model, const char* const* names, co
     LoadedProgram& program = *shared.program;
     with_typed_memory("replacing weights", [&] {
       std::vector<LoadedProgram::NewValue> values;
-      for (int32_t i = 0; i < count; ++i) values.push_back(new_value(program.tables(), names[i], tensors[i], i));
+      for (int32_t i = 0; i < count; ++i) values.push_back(new_value(shared, names[i], tensors[i], i));
       program.replace_weights(values);
     });
     shared.log(TOROID_LOG_INFO, formatted("{} weights of {} are new", count, program.name()));

@@ -231,6 +231,55 @@ static void with_memory_of_the_host(const ToroidApi* api, const char* folder) {
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->model_open(path, &options, &refused, NULL, 0));
 }
 
+/* What is made of weights is the host's too: a lack of memory ends the run that packs them, the next one tries again, and new weights take
+ * the place of the old ones. */
+static void with_packed_weights_of_the_host(const ToroidApi* api, const char* folder) {
+  ToroidAllocator allocator = {&held, take, give_back};
+  Shared shared;
+  ToroidModelOptions options = {sizeof options};
+  ToroidContext *context, *own_context;
+  ToroidModel* own;
+  float x[kRows * 32], y[kRows * 64], w[64 * 32];
+  int64_t shape[2] = {64, 32}, packed;
+  DLTensor value = tensor_of(w, kF32, shape, 2);
+  const DLTensor* values[1];
+  const char* names[1] = {"w"};
+  values[0] = &value;
+  memset(&shared, 0, sizeof shared);
+  shared.api = api;
+  fill(x, kRows * 32);
+  own = open_or_exit(api, folder, "product", NULL);
+  own_context = context_or_exit(api, own, NULL);
+  CHECK_STATUS(TOROID_OK, multiply(api, own_context, x, kRows, shared.expected));
+
+  options.allocator = &allocator;
+  shared.product = open_or_exit(api, folder, "product", &options);
+  context = context_or_exit(api, shared.product, NULL);
+  limit = held;
+  CHECK_STATUS(TOROID_ERROR_MEMORY, multiply(api, context, x, kRows, y));
+  CHECK(strstr(api->context_message(context), "out of memory: ") == api->context_message(context));
+  CHECK(packed_bytes(&shared) == 0);
+  limit = INT64_MAX;
+  CHECK_STATUS(TOROID_OK, multiply(api, context, x, kRows, y));
+  CHECK(memcmp(y, shared.expected, sizeof y) == 0);
+  packed = packed_bytes(&shared);
+  CHECK(packed >= 64 * 32 * 4 && held >= packed && held < packed + (1 << 20));
+
+  fill(w, 64 * 32);
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(shared.product, names, values, 1, NULL, 0));
+  CHECK(held >= packed + 64 * 32 * 4);
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(own, names, values, 1, NULL, 0));
+  CHECK_STATUS(TOROID_OK, multiply(api, context, x, kRows, y));
+  CHECK_STATUS(TOROID_OK, multiply(api, own_context, x, kRows, shared.expected));
+  CHECK(memcmp(y, shared.expected, sizeof y) == 0);
+  CHECK(packed_bytes(&shared) == packed && held >= packed + 64 * 32 * 4 && held < packed + (1 << 20));
+  api->context_destroy(context);
+  api->model_close(shared.product);
+  CHECK(held == 0);
+  api->context_destroy(own_context);
+  api->model_close(own);
+}
+
 /* One context in two threads: one of them is told so. */
 static void* blocked_until = NULL;
 
@@ -284,6 +333,7 @@ int main(int argc, char** argv) {
   many(api, argv[1], 0, 1);
   with_threads_of_the_host(api, argv[1]);
   with_memory_of_the_host(api, argv[1]);
+  with_packed_weights_of_the_host(api, argv[1]);
   in_two_threads(api, argv[1]);
   return result();
 }

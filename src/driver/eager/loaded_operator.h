@@ -60,7 +60,7 @@ class LoadedOperator {
   LoadedVariant variant_;
   // What all calls share, computed by the first.
   mutable std::once_flag is_prepared_;
-  mutable std::unique_ptr<AlignedBytes> prepared_bytes_;
+  mutable std::unique_ptr<HostBytes> prepared_bytes_;
   std::vector<const void*> constants_;
   std::shared_ptr<const void> owner_;
   std::vector<Destination> destinations_;  // by output of the program

@@ -12,11 +12,14 @@ size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-std::byte* BumpAllocator::add(size_t bytes) { return reinterpret_cast<std::byte*>(chunks_.emplace_back(rounded(bytes, kPage)).data()); }
+std::byte* BumpAllocator::add(size_t bytes) {
+  return reinterpret_cast<std::byte*>(chunks_.emplace_back(bytes, memory_ ? &*memory_ : nullptr).data());
+}
 
 std::byte* BumpAllocator::get(size_t bytes) {
   bytes = rounded(bytes, kLine);
-  if (bytes >= kShared) return add(bytes);
+  if (memory_) return add(bytes);
+  if (bytes >= kShared) return add(rounded(bytes, kPage));
   if (bytes > left_) {
     free_ = add(kChunk);
     left_ = kChunk;

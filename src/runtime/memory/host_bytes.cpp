@@ -11,8 +11,8 @@ constexpr size_t kLine = 64;
 
 }  // namespace
 
-HostBytes::HostBytes(size_t bytes, const HostMemory* memory) : size_(std::max<size_t>(bytes, 1)), memory_(memory) {
-  if (memory_ == nullptr) {
+HostBytes::HostBytes(size_t bytes, const HostMemory* memory) : size_(std::max<size_t>(bytes, 1)), memory_(copy_of(memory)) {
+  if (!memory_) {
     data_ = own_.emplace(size_).data();
     return;
   }
@@ -24,7 +24,7 @@ HostBytes::HostBytes(size_t bytes, const HostMemory* memory) : size_(std::max<si
 }
 
 HostBytes::~HostBytes() {
-  if (memory_ != nullptr) memory_->release(memory_->user, data_, size_, kLine);
+  if (memory_) memory_->release(memory_->user, data_, size_, kLine);
 }
 
 bool take_smallest(std::list<HostBytes>& from, size_t size, size_t most, std::list<HostBytes>& to) {

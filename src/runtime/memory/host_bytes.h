@@ -1,4 +1,4 @@
-// Memory of a call that may be the host's: temporaries and outputs.
+// Memory that may be the host's: temporaries, outputs, and what is made of weights.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,12 @@ struct HostMemory {
   void (*release)(void* user, void* data, size_t bytes, size_t alignment) = nullptr;
 };
 
+inline std::optional<HostMemory> copy_of(const HostMemory* memory) { return memory == nullptr ? std::nullopt : std::optional(*memory); }
+
 // Not initialised, 64-byte aligned.
 class HostBytes {
  public:
-  // memory null: as AlignedBytes. Else it outlives this. Throws std::bad_alloc.
+  // memory null: as AlignedBytes. Throws std::bad_alloc.
   HostBytes(size_t bytes, const HostMemory* memory);
   ~HostBytes();
   HostBytes(const HostBytes&) = delete;
@@ -30,7 +32,7 @@ class HostBytes {
 
  private:
   size_t size_;
-  const HostMemory* memory_;
+  std::optional<HostMemory> memory_;
   std::optional<AlignedBytes> own_;
   char* data_;
 };

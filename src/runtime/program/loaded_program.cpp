@@ -41,9 +41,10 @@ ConstantBytes constants_of(const Package& package, const ToroidProgram& program)
   return result;
 }
 
-ConstantBytes constants_of(const std::string& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust) {
+ConstantBytes constants_of(const std::string& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust,
+                           const HostMemory* memory) {
   if (extension_of(weights) != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
-  if (trust == nullptr) return read_safetensors_weights(weights, program);
+  if (trust == nullptr) return read_safetensors_weights(weights, program, memory);
   throw Error(ErrorKind::InvalidInput, formatted("{} has no signature, and only signed files are trusted", weights))
       .help("compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE");
 }
@@ -94,11 +95,11 @@ LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<con
   std::vector<const void*> places;
   for (const auto& constant : constants) places.push_back(constant.data());
   std::vector<std::shared_ptr<const void>> owners(places.size(), owner);
-  weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size());
+  weights_ = std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size(), nullptr);
 }
 
 std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, const std::string& weights,
-                                                   std::shared_ptr<RuntimePool> pool, Trust* trust) {
+                                                   std::shared_ptr<RuntimePool> pool, Trust* trust, const HostMemory* memory) {
   ErrorContext context("loading {}", library);
   const std::string name(file_name_of(library));
   if (library == weights || extension_of(weights) == kSafetensorsExtension || trust != nullptr) {
@@ -106,16 +107,17 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, c
     ProgramLibrary opened(package.library, name);
     const std::string elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
     ConstantBytes constants =
-        elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, trust);
-    return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
+        elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, trust, memory);
+    return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool), memory);
   }
   const Package package = open_package(weights, *pool);
   ProgramLibrary opened(read_file(library), name);
   ConstantBytes constants = constants_of(package, opened.tables());
-  return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool));
+  return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool), memory);
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust) {
+std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust,
+                                                       const HostMemory* memory) {
   if (toroid_embedded_package != nullptr) {
     if (trust != nullptr) throw Error(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
     const EmbeddedPackage& own = *toroid_embedded_package;
@@ -123,8 +125,8 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weight
     const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool);
     ProgramLibrary library(*toroid_own_levels, own.name);
     ConstantBytes constants =
-        weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool, nullptr);
-    return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool));
+        weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool, nullptr, memory);
+    return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool), memory);
   }
   const OwnProgram own = own_program();
   ErrorContext context("loading {}", own.path);
@@ -134,15 +136,17 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weight
   ProgramLibrary library(own.levels, name);
   const std::string elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
   ConstantBytes constants =
-      elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, trust);
-  return make(std::move(library), name, package.isa, std::move(constants), std::move(pool));
+      elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, trust, memory);
+  return make(std::move(library), name, package.isa, std::move(constants), std::move(pool), memory);
 }
 
 std::shared_ptr<LoadedProgram> LoadedProgram::make(ProgramLibrary library, std::string name, const Isa& isa, ConstantBytes constants,
-                                                   std::shared_ptr<RuntimePool> pool) {
+                                                   std::shared_ptr<RuntimePool> pool, const HostMemory* memory) {
   std::shared_ptr<LoadedProgram> program(new LoadedProgram(std::move(library), std::move(name), std::move(pool)));
   if (program->isa_.empty()) program->isa_ = isa.name();
-  program->weights_ = std::make_shared<const Weights>(std::move(constants.places), std::move(constants.owners), program->variants_.size());
+  program->memory_ = copy_of(memory);
+  program->weights_ =
+      std::make_shared<const Weights>(std::move(constants.places), std::move(constants.owners), program->variants_.size(), memory);
   return program;
 }
 
@@ -181,7 +185,8 @@ void LoadedProgram::replace_weights(std::span<const NewValue> values) {
     places[value.constant] = value.bytes->data();
     owners[value.constant] = value.bytes;
   }
-  old = std::exchange(weights_, std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size()));
+  old = std::exchange(
+      weights_, std::make_shared<const Weights>(std::move(places), std::move(owners), variants_.size(), memory_ ? &*memory_ : nullptr));
   version_.fetch_add(1, std::memory_order_release);
 }
 

@@ -57,9 +57,10 @@ class LoadedProgram {
   // looked at; then nothing is known of the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
   // loaded.
   static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool,
-                                             Trust* trust = nullptr);
+                                             Trust* trust = nullptr, const HostMemory* memory = nullptr);
   // The program of the library that this code is linked into, whose file is checked as that one is; weights: empty, or as above.
-  static std::shared_ptr<LoadedProgram> load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr);
+  static std::shared_ptr<LoadedProgram> load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr,
+                                                 const HostMemory* memory = nullptr);
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
@@ -81,7 +82,7 @@ class LoadedProgram {
   // A value for a constant, laid out as its table says.
   struct NewValue {
     size_t constant;
-    std::shared_ptr<const AlignedBytes> bytes;
+    std::shared_ptr<const HostBytes> bytes;
   };
   // Calls that begin from now on have all of these, those that run none.
   void replace_weights(std::span<const NewValue> values);
@@ -89,12 +90,13 @@ class LoadedProgram {
  private:
   LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool);
   static std::shared_ptr<LoadedProgram> make(ProgramLibrary library, std::string name, const Isa& isa, ConstantBytes constants,
-                                             std::shared_ptr<RuntimePool> pool);
+                                             std::shared_ptr<RuntimePool> pool, const HostMemory* memory);
   std::vector<int32_t> updates_of(const ToroidVariant& variant) const;
 
   ProgramLibrary library_;
   std::string name_, isa_;
   std::shared_ptr<RuntimePool> pool_;
+  std::optional<HostMemory> memory_;
   std::vector<LoadedVariant> variants_;
   std::vector<std::vector<int32_t>> updates_;
   mutable std::mutex mutex_;

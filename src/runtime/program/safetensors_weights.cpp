@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/file/mapped_file.h"
 #include "base/format.h"
-#include "base/machine/aligned_bytes.h"
 #include "base/machine/out_of_memory.h"
 #include "base/sort_indices.h"
 #include "runtime/contract/contract.h"
+#include "runtime/memory/host_bytes.h"
 #include "tensor/host_tensor.h"
 #include "tensor/strided_copy.h"
 
@@ -277,7 +277,7 @@ std::string weight_name(const ToroidConstantInfo& constant, size_t position) {
   return *constant.name != '\0' ? constant.name : formatted("constant.{}", position);
 }
 
-ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program) {
+ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program, const HostMemory* memory) {
   ErrorContext context("reading weights from {}", path);
   const auto file = std::make_shared<const MappedFile>(path);
   const std::vector<WeightInFile> tensors = parse_weights(file->text());
@@ -302,7 +302,7 @@ ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProg
       continue;
     }
     const auto bytes = static_cast<size_t>(constant.bytes);
-    const auto copy = asking_for(bytes, "a weight", [&] { return std::make_shared<AlignedBytes>(bytes); });
+    const auto copy = asking_for(bytes, "a weight", [&] { return std::make_shared<HostBytes>(bytes, memory); });
     copy_strided(reinterpret_cast<std::byte*>(copy->data()), strides, found->bytes.data(), strides_of(sizes), sizes, element);
     result.places.push_back(copy->data());
     result.owners.push_back(copy);

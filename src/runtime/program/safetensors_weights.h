@@ -17,6 +17,8 @@
 
 namespace toroid {
 
+struct HostMemory;
+
 inline constexpr const char* kSafetensorsExtension = ".safetensors";
 
 struct WeightInFile {
@@ -35,7 +37,9 @@ struct ConstantBytes {
 };
 // A constant without a name goes by its number: "constant.3". Tensors that the program does not have are left alone. Throws
 // Error{InvalidInput} for a file that is none, and for one that lacks a constant, or has it with another dtype or other sizes.
-ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program);
+//
+// memory: of the host's, for weights that are copied; or null.
+ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProgram& program, const HostMemory* memory = nullptr);
 std::string weight_name(const ToroidConstantInfo& constant, size_t position);
 
 }  // namespace toroid

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "base/machine/aligned_bytes.h"
 #include "runtime/kernels/registry/prepared_constants.h"
+#include "runtime/memory/host_bytes.h"
 
 namespace toroid {
 
@@ -19,9 +20,10 @@ class RuntimeCallbacks;
 
 class Weights {
  public:
-  // By ToroidProgram::constants, each kept alive by its owner.
-  Weights(std::vector<const void*> constants, std::vector<std::shared_ptr<const void>> owners, size_t num_variants)
-      : constants_(std::move(constants)), owners_(std::move(owners)), prepared_(num_variants) {}
+  // By ToroidProgram::constants, each kept alive by its owner. memory: of the host's, for what is made of them; or null.
+  Weights(std::vector<const void*> constants, std::vector<std::shared_ptr<const void>> owners, size_t num_variants,
+          const HostMemory* memory)
+      : constants_(std::move(constants)), owners_(std::move(owners)), memory_(copy_of(memory)), packed_(memory), prepared_(num_variants) {}
 
   std::span<const void* const> constants() const { return constants_; }
   std::span<const std::shared_ptr<const void>> owners() const { return owners_; }
@@ -33,10 +35,11 @@ class Weights {
  private:
   struct Prepared {
     std::once_flag once;
-    std::unique_ptr<AlignedBytes> bytes;
+    std::unique_ptr<HostBytes> bytes;
   };
   std::vector<const void*> constants_;
   std::vector<std::shared_ptr<const void>> owners_;
+  std::optional<HostMemory> memory_;
   mutable PreparedConstants packed_;
   mutable std::vector<Prepared> prepared_;
 };

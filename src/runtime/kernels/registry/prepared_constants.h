@@ -24,6 +24,8 @@ namespace toroid {
 
 class PreparedConstants {
  public:
+  // memory: of the host's, which gives what is made; null: as AlignedBytes.
+  explicit PreparedConstants(const HostMemory* memory = nullptr) : memory_(memory) {}
   // `count` floats, 64-byte aligned, that `make` wrote the first time: what this layout makes of the constant at `data`. The memory lasts
   // as long as this object. Several threads may call; of those that ask for the same one makes it. Throws Error{Environment} when there is
   // no memory.
