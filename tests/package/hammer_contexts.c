@@ -2,7 +2,7 @@
  *
  *   usage: hammer_contexts [OPTION N]... PACKAGE.so...
  *     --threads 1,2,…   how many threads to try; thread i runs package i modulo their number. Default: 1,2,4,8,16,32,64
- *     --seconds S       for each of these numbers, and for cancelling; 1 by default
+ *     --seconds S       for each of these numbers, 1 by default; for warming up and for cancelling, 10 at most
  *     --swaps N         weights of the first package are replaced so often under load; 0 by default
  *     --opens N         each package is opened, run and closed so often; 20 by default
  *     --older PACKAGE   one more, of an older version, which may lock mutexes
@@ -12,8 +12,8 @@
  *   - every result has the bits of the first call's, also that of a call after one that was cancelled or came too late;
  *   - no run locks a mutex: those that the packages lock are counted here, and those of them that another thread held;
  *   - of N swaps each result is wholly of the old or wholly of the new weights, and of the new ones where the swap was over before it began;
- *   - memory grows by no more than 8 MB, and an eighth for the allocator, once the most threads have run; with swaps by no more than what
- *     contexts keep of the old weights.
+ *   - memory grows by no more than 8 MB, and an eighth for the allocator, once the most threads have run, and between a tenth of the seconds
+ *     and their end; with swaps by no more than what contexts keep of the old weights.
  *
  * Inputs are those of some_inputs.h. Linux. */
 #define _GNU_SOURCE
@@ -309,14 +309,24 @@ static Worker load_of(int threads, enum Load load, void (*meanwhile)(Worker*, in
 }
 
 static double seconds = 1;
+static long tenth_kib;
 
-static void nothing(Worker* workers, int threads) {
+static double few_seconds(void) { return seconds < 10 ? seconds : 10; }
+
+static void warm_up(Worker* workers, int threads) {
   (void)workers, (void)threads;
-  pause_s(seconds);
+  pause_s(few_seconds());
+}
+
+static void watch_memory(Worker* workers, int threads) {
+  (void)workers, (void)threads;
+  pause_s(seconds / 10);
+  tenth_kib = resident_kib();
+  pause_s(seconds * 9 / 10);
 }
 
 static void cancel_again(Worker* workers, int threads) {
-  const double end = now_s() + seconds;
+  const double end = now_s() + few_seconds();
   unsigned random = 1;
   while (now_s() < end) {
     random = random * 1664525u + 1013904223u;
@@ -464,17 +474,18 @@ int main(int argc, char** argv) {
     if (threads < 1 || threads > kMostThreads) return 2;
     if (threads > most) most = threads;
   }
-  load_of((int)most, kPlain, nothing, &elapsed, &first_kib);
-  printf("%8s %12s %12s %10s %9s %9s %9s %9s\n", "threads", "calls", "calls/s", "a core", "mutexes", "waits", "sleeps", "MB");
+  load_of((int)most, kPlain, warm_up, &elapsed, &first_kib);
+  printf("%8s %12s %12s %10s %9s %9s %9s %12s %9s\n", "threads", "calls", "calls/s", "a core", "mutexes", "waits", "sleeps", "MB at 1/10",
+         "MB");
   for (next = counts; next != NULL; next = strchr(next, ','), next = next == NULL ? NULL : next + 1) {
     double rate;
     threads = atol(next);
-    sum = load_of((int)threads, kPlain, nothing, &elapsed, &last_kib);
+    sum = load_of((int)threads, kPlain, watch_memory, &elapsed, &last_kib);
     rate = (double)sum.calls / elapsed / (double)(threads < cores ? threads : cores);
     if (alone_threads == 0) alone = rate, alone_threads = threads;
-    printf("%8ld %12ld %12.1f %9.2fx %9ld %9ld %9ld %9ld%s\n", threads, sum.calls, (double)sum.calls / elapsed, rate / alone, sum.locked,
-           sum.waited, sum.sleeps, last_kib / 1024, sum.wrong ? "  WRONG" : "");
-    has_failed |= sum.locked != 0 || sum.waited != 0 || has_grown(first_kib, last_kib);
+    printf("%8ld %12ld %12.1f %9.2fx %9ld %9ld %9ld %12ld %9ld%s\n", threads, sum.calls, (double)sum.calls / elapsed, rate / alone,
+           sum.locked, sum.waited, sum.sleeps, tenth_kib / 1024, last_kib / 1024, sum.wrong ? "  WRONG" : "");
+    has_failed |= sum.locked != 0 || sum.waited != 0 || has_grown(first_kib, last_kib) || has_grown(tenth_kib, last_kib);
   }
   printf("memory with %ld threads at first: %ld MB\n", most, first_kib / 1024);
 
