@@ -14,7 +14,7 @@
 #include "command.h"
 #include "driver/choices/choose_kernels.h"
 #include "driver/compile.h"
-#include "driver/pass_costs.h"
+#include "driver/pipeline/pass_costs.h"
 #include "explain/gpu_kernels.h"
 #include "flags.h"
 #include "graph/custom/custom_operators.h"

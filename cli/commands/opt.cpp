@@ -16,7 +16,7 @@
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/compile.h"
-#include "driver/pass_costs.h"
+#include "driver/pipeline/pass_costs.h"
 #include "flags.h"
 #include "graph/custom/custom_operators.h"
 #include "graph/text/text.h"

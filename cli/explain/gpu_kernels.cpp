@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "driver/gpu_binaries.h"
+#include "driver/pipeline/generate.h"
 
 namespace toroid::cli {
 

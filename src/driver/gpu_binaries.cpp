@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "driver/compile.h"
+#include "driver/compile_options.h"
 
 namespace toroid {
 

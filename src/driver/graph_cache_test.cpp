@@ -1,4 +1,5 @@
 #include "driver/graph_cache.h"
+#include "driver/pipeline/generate.h"
 #include "driver/signature.h"
 
 #include <thread>

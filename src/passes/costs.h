@@ -1,5 +1,5 @@
-// What passes ask of the machine, by estimate. The driver answers with the runtime's cost model (driver/pass_costs.h); passes stand before
-// it.
+// What passes ask of the machine, by estimate. The driver, which stands behind passes, answers with the runtime's cost model
+// (driver/pipeline/pass_costs.h).
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "driver/build_library.h"
-#include "driver/compile.h"
+#include "driver/compile_options.h"
 #include "schedule/scheduled_graph.h"
 #include "toolchain/toolchain.h"
 #include "tune/tuner.h"

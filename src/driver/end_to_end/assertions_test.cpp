@@ -8,7 +8,7 @@
 #include "base/error_for_test.h"
 #include "codegen/wrapper/generate.h"
 #include "driver/end_to_end/compiled_for_test.h"
-#include "driver/generated_variant.h"
+#include "driver/pipeline/generated_variant.h"
 #include "schedule/scheduled_for_test.h"
 
 namespace toroid {

@@ -1,5 +1,6 @@
 // Programs whose course or sizes depend on the values of tensors, compiled and compared with the evaluator.
 #include "driver/end_to_end/compiled_for_test.h"
+#include "driver/pipeline/generate.h"
 
 #include <fmt/format.h>
 

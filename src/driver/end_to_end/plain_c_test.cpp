@@ -5,7 +5,7 @@
 #include "base/file/loaded_library.h"
 #include "codegen/c/print_c.h"
 #include "driver/end_to_end/compiled_for_test.h"
-#include "driver/pass_costs.h"
+#include "driver/pipeline/pass_costs.h"
 #include "frontend/pt2/import.h"
 #include "passes/pipeline.h"
 #include "schedule/planner.h"

@@ -1,4 +1,4 @@
-#include "driver/generated_variant.h"
+#include "driver/pipeline/generated_variant.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "driver/pass_costs.h"
+#include "driver/pipeline/pass_costs.h"
 
 #include <gtest/gtest.h>
 

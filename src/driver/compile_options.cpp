@@ -1,0 +1,181 @@
+#include "driver/compile_options.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "driver/choices/choose_ways.h"
+#include "driver/gpu_binaries.h"
+#include "driver/graph_cache.h"
+#include "passes/pipeline.h"
+#include "runtime/cuda/device.h"
+#include "runtime/kernels/onednn/onednn.h"
+#include "runtime/pool/pool.h"
+#include "support/hash.h"
+#include "toolchain/extra_flags.h"
+#include "toolchain/nvrtc.h"
+#include "toolchain/random_delays.h"
+
+namespace toroid {
+namespace {
+
+// What of these options decides the program: with the libraries that may compete, for a program is not to be found where they are not.
+std::string choices_text(const ChooseOptions& options) {
+  if (!options.is_asked()) return "";
+  const std::string onednn = onednn_absence().value_or("with oneDNN");
+  if (options.lock) return fmt::format("lock {}, {}", sha256(options.lock->text()).hex(), onednn);
+  return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
+}
+
+// The same of a program for a GPU, where it is measured on one.
+std::string choices_text(const CompileModelOptions& options) {
+  if (options.target != codegen::Target::Cuda || !options.choose.is_asked()) return choices_text(options.choose);
+  if (options.choose.lock) return fmt::format("lock {}", sha256(options.choose.lock->text()).hex());
+  return fmt::format("measured on {}", identity_of_gpu(options).machine);
+}
+
+std::string package_text(const CompileModelOptions& options) {
+  const std::optional<RunSide> run_side = run_side_of(options);
+  if (!run_side) return "";
+  std::string levels;
+  for (const Isa& isa : *options.package) levels += " " + isa.name();
+  return fmt::format("package for{}{}, with {}", levels.empty() ? " " + machine().name() : levels,
+                     fmt::format("{}{}", options.is_portable ? " and others" : "",
+                                 options.archive_prefix.empty() ? "" : ", as an object of " + options.archive_prefix),
+                     run_side->fingerprint);
+}
+
+// What is for processors alone.
+void refuse_for_gpus(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu || !options.assertions) return;
+  throw Error(ErrorKind::InvalidOption, "there are no checks of each access for programs on a GPU yet").help("compile for the device cpu");
+}
+
+// Ways are measured on the GPU that they are for.
+void refuse_to_measure_for_others(const CompileModelOptions& options) {
+  if (options.target != codegen::Target::Cuda || !options.choose.measure || options.choose.lock) return;
+  const int own = cuda::Device::get(options.gpu).compute_capability();
+  for (const std::string& each : architectures_of(options)) {
+    if (capability_of(each) == own) continue;
+    throw Error(ErrorKind::InvalidOption, fmt::format("nothing can be measured for {}: the GPU that is here is sm_{}", each, own))
+        .help("measure on such a GPU with --write-lock, and give the file with --lock here");
+  }
+}
+
+// The levels of a package: "native", "portable", or their instruction sets, in any order. The most demanding first.
+std::vector<Isa> levels_of_text(std::string_view text) {
+  if (text == "native") return {};
+  if (text == "portable") text = "baseline,avx2,avx512";
+  std::vector<Isa> levels;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    levels.push_back(parse_isa(part == "amx" ? "avx512+vnni+bf16+amx" : part));
+  }
+  // One that needs more than another comes before it.
+  const auto demands = [](const Isa& isa) { return std::pair(isa.level, isa.vnni + isa.bf16 + isa.fp16 + isa.amx); };
+  std::ranges::stable_sort(levels, std::greater(), demands);
+  const auto same = std::ranges::unique(levels);
+  levels.erase(same.begin(), same.end());
+  return levels;
+}
+
+}  // namespace
+
+CompileOptions compiler_options(const CompileModelOptions& options) {
+  check_extra_flags(options.compiler_flags);
+  // Emulated kernels are tested, not timed: g++ takes half as long.
+  const int optimization = std::min(options.optimization, options.target == codegen::Target::EmulatedCuda ? 1 : 3);
+  return {.optimization = optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
+}
+
+std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole whole) {
+  return options.package && options.target == codegen::Target::Cpu ? find_run_side(whole) : std::nullopt;
+}
+
+std::string target_text(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return package_text(options);
+  if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
+  return fmt::format("CUDA, {}, {}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
+                     has_random_delays() ? ", with random delays" : "");
+}
+
+GraphKeyParts key_parts(const CompileModelOptions& options) {
+  check_left_out(options.without_passes);
+  refuse_for_gpus(options);
+  refuse_to_measure_for_others(options);
+  return {.optimise = options.optimise,
+          .without_passes = options.without_passes,
+          .profile = options.profile,
+          .assertions = options.assertions,
+          .compiler = compiler_options(options),
+          .variants = options.variants,
+          .forms = forms_of(options),
+          .target = target_text(options),
+          .choices = choices_text(options)};
+}
+
+schedule::Forms forms_of(const CompileModelOptions& options) {
+  if (options.forms) return *options.forms;
+  if (const char* variable = std::getenv("TOROID_FORMS"); variable != nullptr && *variable != '\0') {
+    if (const auto forms = schedule::parse_forms(variable)) return *forms;
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_FORMS is '{}'", variable))
+        .help("it may be measured, estimated, persistent or looped");
+  }
+  return options.choose.lock ? schedule::Forms::Estimated : schedule::Forms::Measured;
+}
+
+std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& model, const CompileModelOptions& options) {
+  OperatorFolders folders{.trusted = {options.operators.begin(), options.operators.end()}};
+  if (const char* variable = std::getenv("TOROID_OPERATORS"); variable != nullptr) {
+    for (std::string_view rest = variable; !rest.empty();) {
+      const std::string_view folder = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+      if (!folder.empty()) folders.trusted.emplace_back(folder);
+    }
+  }
+  folders.beside_model = model.has_parent_path() ? model.parent_path() : ".";
+  folders.for_gpu = options.target != codegen::Target::Cpu;
+  return std::make_shared<CustomOperators>(std::move(folders));
+}
+
+tune::TunerOptions tuner_options(const ChooseOptions& options) {
+  tune::TunerOptions result;
+  result.lock = options.lock;  // then nothing is measured
+  result.mode = options.lock ? tune::Mode::Default : tune::Mode::Max;
+  result.measure.threads = RuntimePool::threads_for(options.threads);
+  if (!options.lock) result.worker.argv = options.worker.empty() ? tune::own_tuning_worker() : options.worker;
+  return result;
+}
+
+tune::TunerOptions tuner_options(const CompileModelOptions& options) {
+  tune::TunerOptions result = tuner_options(options.choose);
+  if (options.target != codegen::Target::Cpu) choose_on_gpus(result, options);
+  return result;
+}
+
+void set_levels(CompileModelOptions& options, std::string_view text) {
+  options.package = levels_of_text(text);
+  options.is_portable = text == "portable";
+}
+
+void set_device(CompileModelOptions& options, std::string_view name) {
+  const std::string_view kind = name.substr(0, name.find(':')), number = name.substr(std::min(name.size(), kind.size() + 1));
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);
+  const bool has_number = error == std::errc() && end == number.data() + number.size() && options.gpu >= 0;
+  if (name == "cpu") {
+    options.target = codegen::Target::Cpu;
+  } else if (name == "cuda" || (kind == "cuda" && has_number)) {
+    options.target = codegen::Target::Cuda;
+  } else if (name == "emulated-cuda") {
+    options.target = codegen::Target::EmulatedCuda;
+  } else {
+    throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
+        .help("devices: cpu, cuda (or cuda:1, by its number), emulated-cuda");
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,127 @@
+#include "driver/pipeline/generate.h"
+
+#include "driver/choices/choose_kernels.h"
+#include "driver/choices/choose_ways.h"
+#include "driver/gpu_binaries.h"
+#include "driver/pipeline/pass_costs.h"
+#include "graph/text/text.h"
+#include "lower/text.h"
+#include "passes/attention/expand_attention.h"
+#include "passes/attention/fold_masks.h"
+#include "passes/attention/merge_attention.h"
+#include "passes/attention/merge_gradient.h"
+#include "passes/attention/write_scores.h"
+#include "passes/dead_code.h"
+#include "passes/pipeline.h"
+#include "program/text.h"
+#include "runtime/kernels/registry/registry.h"
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
+#include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/planner.h"
+#include "schedule/text/text.h"
+
+namespace toroid {
+namespace {
+
+LowerOptions lower_options(const CompileModelOptions& options) {
+  LowerOptions lowering = {.realise_all = !options.optimise};
+  if (options.target == codegen::Target::Cpu) return lowering;
+  const schedule::TensorCores cores = tensor_cores(options);
+  const bool has_cores = cores != schedule::TensorCores::None;
+  lowering.convolutions_as_loops = true;
+  lowering.integer_products_as_loops = true;
+  lowering.products_of_narrow = options.target == codegen::Target::Cuda;
+  lowering.products_of_float8 = cores == schedule::TensorCores::Hopper;
+  lowering.narrow_weights = has_cores ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
+  lowering.convolutions_in_tiles = has_cores;
+  lowering.least_recomputed_bytes = int64_t{1} << 20;
+  lowering.recomputes_functions = true;
+  lowering.gathers_before_reductions = true;
+  return lowering;
+}
+
+const schedule::Planner& planner_of(const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
+  return schedule::cuda_planner(tensor_cores(options));
+}
+
+// On a GPU, attentions that one kernel computes become what that kernel takes; others are written out.
+void take_attention_kernels(Program& program, const CompileModelOptions& options, Dumps& dumps) {
+  const bool has_any = tensor_cores(options) != schedule::TensorCores::None;
+  const auto has_kernel = [&](const TensorType& q, const TensorType& v) { return has_any && schedule::has_attention_kernel(q, v); };
+  const auto has_kernel_for = [&](const Graph& graph, const Node& node) { return has_any && schedule::has_attention_kernel(graph, node); };
+  const auto has_gradient_kernel = [&](const TensorType& q, const TensorType& v) {
+    return has_any && schedule::has_attention_gradient_kernel(q, v);
+  };
+  const auto dump = [&](std::string_view pass) { dumps.write(pass, [&] { return to_text(program, {.provenance = true}); }); };
+  if (options.optimise && write_scores(program, has_kernel)) {
+    remove_dead_code(program);
+    dump("write-scores");
+  }
+  if (options.optimise && merge_attention(program, has_kernel)) {
+    fold_masks(program);
+    remove_dead_code(program);
+    dump("merge-attention");
+  }
+  if (expand_attention(program, has_kernel_for)) dump("expand-attention");
+  if (options.optimise && merge_attention_gradients(program, has_gradient_kernel)) {
+    remove_dead_code(program);
+    dump("merge-attention-gradients");
+  }
+}
+
+}  // namespace
+
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
+                          Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
+  const bool is_for_gpu = options.target != codegen::Target::Cpu;
+  dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
+  run_passes(program, {.optimise = options.optimise,
+                       .without = options.without_passes,
+                       .costs = is_for_gpu ? gpu_pass_costs() : pass_costs(),
+                       .changed = [&](const Pass& pass,
+                                      const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
+                       .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
+  clock.restart();
+  if (is_for_gpu) take_attention_kernels(program, options, dumps);
+
+  std::vector<LoweredGraph> lowered = lower(program, lower_options(options));
+  clock.done("lower");
+  dumps.write("loops", [&] { return loops_text(program, lowered); });
+
+  std::vector<schedule::ScheduledGraph> scheduled =
+      schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options), planner_of(options));
+  clock.done("schedule");
+  if (choosing.tuner != nullptr) {
+    if (is_for_gpu) {
+      choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
+    } else {
+      choose_kernels(scheduled, program, *choosing.tuner);
+    }
+    clock.done("tune");
+  }
+  dumps.write("schedule", [&] { return schedule::schedule_text(program, scheduled); });
+
+  const program::Device device = is_for_gpu ? program::Device::Cuda : program::Device::Cpu;
+  program::Module module =
+      program::make_module(scheduled, program, {.device = device, .profile = options.profile, .assertions = options.assertions});
+  clock.done("program");
+  dumps.write("program", [&] { return program::module_text(program, scheduled, module); });
+
+  codegen::GeneratedProgram code =
+      codegen::generate(std::move(module), scheduled, program, {.target = options.target, .max_units = threads, .suffix = suffix});
+  clock.done("generate");
+  return {when, std::move(program), std::move(code)};
+}
+
+codegen::GeneratedProgram generate_code(Program program, const CompileModelOptions& options, int threads) {
+  std::vector<PhaseTime> phases;
+  PhaseClock clock(phases);
+  Dumps dumps(options.dump_ir);
+  if (!options.choose.lock) return generate({}, std::move(program), options, threads, "", dumps, clock, {}).code;
+  Cache none(StoreOptions{.enabled = false});
+  tune::Tuner tuner(runtime_choices(), none, tuner_options(options));
+  return generate({}, std::move(program), options, threads, "", dumps, clock, {.tuner = &tuner}).code;
+}
+
+}  // namespace toroid
