@@ -1,5 +1,7 @@
 #include "emit_source.h"
 
+#include <thread>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@
 
 namespace toroid::cli {
 namespace fs = std::filesystem;
+using namespace std::string_literals;
 namespace {
 
 // The model's name as that of a file and of a CMake target.
@@ -42,9 +45,11 @@ std::string program_cmake(const std::string& target, const PackageSources& sourc
       "# The language of the units and its rules for numbers. Those that the compiler does not know are left out.\n"
       "set(LANGUAGE_FLAGS {})\n"
       "# Whether the program decomposes matrices, which takes Eigen.\n"
-      "set(LINEAR_ALGEBRA {})\n",
+      "set(LINEAR_ALGEBRA {})\n"
+      "# Whether it is for GPUs, whose driver is opened when it runs.\n"
+      "set(GPU {})\n",
       target, TOROID_VERSION, levels, names, flags, fmt::join(sources.flags, " "),
-      sources.entry.find("toroid_kernel_linalg_") == std::string::npos ? "OFF" : "ON");
+      sources.entry.find("toroid_kernel_linalg_") == std::string::npos ? "OFF" : "ON", sources.use.gpu ? "ON" : "OFF");
 }
 
 std::string readme(const std::string& target, const CompiledModel& model) {
@@ -71,12 +76,16 @@ std::string readme(const std::string& target, const CompiledModel& model) {
       "| `seal.cpp` | writes the checksums by which a damaged library is refused |\n"
       "| `example.c` | a program that uses the library |\n",
       target, model.name, TOROID_VERSION,
-      model.sources->custom_units.empty() ? "" : "| `program/custom*.cpp` | kernels of custom operators |\n");
+      (model.sources->custom_units.empty() ? "" : "| `program/custom*.cpp` | kernels of custom operators |\n"s) +
+          (model.sources->use.gpu
+               ? "| `program/kernels*.cu`, `program/binary*.cpp` | the kernels for GPUs, and what NVRTC made of them for each "
+                 "architecture: a kernel that is changed must be compiled anew by toroid |\n"
+               : ""));
 }
 
 }  // namespace
 
-void emit_source(const fs::path& folder, const CompiledModel& model) {
+void emit_source(const fs::path& folder, const CompiledModel& model, int threads) {
   TOROID_CHECK(model.sources != nullptr);
   const PackageSources& sources = *model.sources;
   if (fs::exists(folder) && !fs::is_empty(folder)) {
@@ -105,6 +114,11 @@ void emit_source(const fs::path& folder, const CompiledModel& model) {
   }
   for (size_t i = 0; i < sources.custom_units.size(); ++i)
     write_file_atomically(program / fmt::format("custom{}.cpp", i), sources.custom_units[i]);
+  for (size_t i = 0; i < sources.gpu.units.size(); ++i)
+    write_file_atomically(program / fmt::format("kernels{}.cu", i), sources.gpu.units[i]);
+  const int compilers = threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency());
+  for (size_t i = 0; const std::string& unit : binary_units(sources.gpu, compilers))
+    write_file_atomically(program / fmt::format("binary{}.cpp", i++), unit);
   write_file_atomically(program / "entry.cpp", sources.entry);
   write_file_atomically(program / "program.cmake", program_cmake(target, sources));
   write_file_atomically(folder / "README.md", readme(target, model));

@@ -13,9 +13,9 @@ find src/base src/tensor src/library src/runtime src/api include/toroid -type f 
   \( -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name '*.def' \) ! -name '*_test.cpp' ! -name '*_for_test.*' ! -name pch.h -print0 |
   xargs -0 cp --parents -t "$folder.new/run_side"
 rm "$folder.new/run_side/src/runtime/program/no_own_program.cpp"
-# These take the place of the loader of other programs, drivers of GPUs and oneDNN.
-rm "$folder.new"/run_side/src/{base/file/loaded_library,api/gpu_runs}.cpp
-for part in cuda kernels/onednn; do find "$folder.new/run_side/src/runtime/$part" -name '*.cpp' -delete; done
+# These take the place of the loader of other programs and oneDNN, and, in programs for processors, of drivers of GPUs (CMakeLists.txt).
+rm "$folder.new/run_side/src/base/file/loaded_library.cpp"
+find "$folder.new/run_side/src/runtime/kernels/onednn" -name '*.cpp' -delete
 cp --parents package/without_{loader,gpu,onednn}.cpp package/exports.map -t "$folder.new/run_side"
 cp package/source/* "$folder.new/"
 rm -rf "$folder"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Makes libc.so.6, libm.so.6 and the loader as glibc 2.28 had them, to link against: names and versions without code. A function has the
-# newest version up to 2.28; what another library had then, and what came later, is not there.
+# Makes libc.so.6, libm.so.6, libdl.so.2 and the loader as glibc 2.28 had them, to link against: names and versions without code. A function
+# has the newest version up to 2.28; what another library had then, and what came later, is not there.
 #
-# With --programs also libpthread.so.0 and libdl.so.2, with what libc.so.6 has taken over from them since, and the older
-# __libc_start_main: programs may need these libraries, packages may not.
+# With --programs also libpthread.so.0, with what libc.so.6 has taken over from it since, and the older __libc_start_main: programs may need
+# that library, packages may not.
 #
 # usage: symbols_of_glibc.sh FOLDER [COMPILER [--programs]]
 set -euo pipefail
 folder=${1:?"usage: symbols_of_glibc.sh FOLDER [COMPILER [--programs]]"} compiler=${2:-cc} programs=${3:-}
 newest=2.28
-for name in libc.so.6 ${programs:+libpthread.so.0 libdl.so.2} libm.so.6 "$("$compiler" -dumpmachine | sed -nE 's/^x86_64.*/ld-linux-x86-64.so.2/p; s/^aarch64.*/ld-linux-aarch64.so.1/p')"; do
+for name in libc.so.6 ${programs:+libpthread.so.0} libdl.so.2 libm.so.6 "$("$compiler" -dumpmachine | sed -nE 's/^x86_64.*/ld-linux-x86-64.so.2/p; s/^aarch64.*/ld-linux-aarch64.so.1/p')"; do
   source=$name taken=none
   case $name in
     libpthread.so.0) source=libc.so.6 taken='^(__)?(pthread|sem)_' ;;

@@ -18,6 +18,7 @@
 #include "explain/explain_cache.h"
 #include "flags.h"
 #include "runtime/contract/contract.h"
+#include "runtime/cuda/images.h"
 #include "runtime/program/loaded_program.h"
 #include "runtime/program/package.h"
 #include "runtime/program/safetensors_weights.h"
@@ -53,8 +54,11 @@ std::string isas_text(std::span<const Isa> levels) {
   return text;
 }
 
-void print_compiled(const std::string& file, const ToroidProgram& program, std::span<const Isa> levels) {
-  fmt::print(stderr, "{}: {}, for {}\n", file, steps_text(general_variant(program)), isas_text(levels));
+void print_compiled(const std::string& file, const ProgramLibrary& library, std::span<const Isa> levels) {
+  const ToroidProgram& program = library.tables();
+  const ToroidGpuProgram* const gpu = library.gpu_tables();
+  fmt::print(stderr, "{}: {}, for {}\n", file, steps_text(general_variant(program)),
+             gpu != nullptr ? cuda::architectures_text(*gpu) : isas_text(levels));
   print_interface(stderr, program);
   if (*program.training != '\0') {
     fmt::print(stderr, "note: the model was exported in training mode: {}; for inference call model.eval() before torch.export.export\n",
@@ -112,11 +116,12 @@ int cmd_compile(int argc, const char* const* argv) {
     throw Error(ErrorKind::InvalidOption, "one of --output, --emit-source and --emit-benchmark is needed, and one alone")
         .help("add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
-  if (!source.empty() && (!save_source.empty() || options.debug || device != "cpu" || !weights_path.empty())) {
-    throw Error(ErrorKind::InvalidOption, fmt::format("--emit-source cannot be combined with {}", !save_source.empty() ? "--save-source"
-                                                                                                  : options.debug      ? "--debug"
-                                                                                                  : device != "cpu"    ? "--device"
-                                                                                                                       : "--weights"))
+  if (!source.empty() && (!save_source.empty() || options.debug || device == "emulated-cuda" || !weights_path.empty())) {
+    throw Error(ErrorKind::InvalidOption,
+                fmt::format("--emit-source cannot be combined with {}", !save_source.empty()   ? "--save-source"
+                                                                        : options.debug        ? "--debug"
+                                                                        : weights_path.empty() ? "--device emulated-cuda"
+                                                                                               : "--weights"))
         .help("leave it out");
   }
   if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
@@ -159,7 +164,7 @@ int cmd_compile(int argc, const char* const* argv) {
   CompileSession session(!no_cache);
   const CompiledModel model = session.compile_file(model_path, options);
   if (!source.empty()) {
-    emit_source(source, model);
+    emit_source(source, model, options.compile_threads);
     fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -S {} -B {}/build && cmake --build {}/build\n", source, model.kernels,
                watch.milliseconds() / 1e3, source, source, source);
     return 0;
@@ -180,7 +185,7 @@ int cmd_compile(int argc, const char* const* argv) {
                std::filesystem::path(output).replace_extension("h").string());
   } else {
     const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
-    print_compiled(benchmark.empty() ? output : benchmark, library.tables(), model.levels);
+    print_compiled(benchmark.empty() ? output : benchmark, library, model.levels);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));

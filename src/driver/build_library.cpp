@@ -42,6 +42,40 @@ CompileOptions options_of_custom(CompileOptions how, size_t unit) {
   return how;
 }
 
+// The binary of a CUDA unit as a unit in C++.
+std::string binary_unit(const GpuSources& gpu, size_t number, const ResourcesTold& told) {
+  const auto& [unit, architecture] = gpu.binaries[number];
+  const CudaBinary binary = compile_cuda(gpu.units[unit], architecture, gpu.units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
+  for (const KernelResources& kernel : binary.kernels) {
+    if (told) told(kernel);
+  }
+  return codegen::binary_unit(number, binary.bytes);
+}
+
+// The wrapper of a program for a GPU is not optimised: it starts kernels, and compiles in half the time.
+CompileOptions plain(CompileOptions how) {
+  how.optimization = 0;
+  return how;
+}
+
+// The numbers of binaries, those of the longest texts first: products on tensor cores take several times as long as others.
+std::vector<size_t> longest_first(const GpuSources& gpu) {
+  std::vector<size_t> order(gpu.binaries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return gpu.units[gpu.binaries[i].unit].size(); });
+  return order;
+}
+
+// The objects of `count` units in C++ and, beside them, of the GPU's binaries.
+std::vector<std::string> compiled_with_binaries(size_t count, const GpuSources& gpu, const Toolchain& tools, int threads,
+                                                const CompileOptions& how, const ResourcesTold& told,
+                                                const std::function<std::string(size_t)>& compile) {
+  const std::vector<size_t> order = longest_first(gpu);
+  return compiled_side_by_side(count + order.size(), threads, [&](size_t i) {
+    return i < count ? compile(i) : tools.compile_object(binary_unit(gpu, order[i - count], told), plain(how));
+  });
+}
+
 std::string build_of_cpp(const std::vector<std::string>& units, const std::vector<std::string>& custom, const Toolchain& tools, int threads,
                          const CompileOptions& how) {
   auto options = [&](size_t unit) {
@@ -60,9 +94,10 @@ std::string build_of_cpp(const std::vector<std::string>& units, const std::vecto
 
 }  // namespace
 
-std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked) {
+std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
+                          const ResourcesTold& told) {
   KeptSources kept;
-  CompileOptions how = asked;
+  CompileOptions how = sources.use.gpu ? plain(asked) : asked;
   if (how.kept == nullptr) how.kept = &kept;
   const std::vector<std::string>&units = sources.units, &custom = sources.custom_units;
   const auto compile = [&](size_t i) {
@@ -83,7 +118,8 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
     return tools.compile_object(text, options);
   };
-  const std::vector<std::string> objects = compiled_side_by_side(custom.size() + units.size() * sources.levels.size(), threads, compile);
+  const std::vector<std::string> objects =
+      compiled_with_binaries(custom.size() + units.size() * sources.levels.size(), sources.gpu, tools, threads, how, told, compile);
   if (!sources.prefix.empty()) return tools.link_object(objects, sources.run_side, sources.use, sources.prefix, linking_of(how));
   return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
 }
@@ -92,37 +128,23 @@ std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
   return units.size() == 1 ? "program" : fmt::format("unit{}", unit);
 }
 
-// With binaries of CUDA units all compilers run at once, on the longest texts first: products on tensor cores take several times as long as
-// others. The wrapper is not optimised then: it starts kernels, and compiles in half the time.
+std::vector<std::string> binary_units(const GpuSources& gpu, int threads) {
+  const std::vector<size_t> order = longest_first(gpu);
+  std::vector<std::string> made = compiled_side_by_side(order.size(), threads, [&](size_t i) { return binary_unit(gpu, order[i], {}); });
+  std::vector<std::string> units(made.size());
+  for (size_t i = 0; i < made.size(); ++i) units[order[i]] = std::move(made[i]);
+  return units;
+}
+
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const std::function<void(const KernelResources&)>& told) {
+                          const ResourcesTold& told) {
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
-  const auto& [units, custom_units, gpu_units, binaries] = sources;
-  if (gpu_units.empty()) return build_of_cpp(units, custom_units, tools, threads, how);
-  CompileOptions plain = how;
-  plain.optimization = 0;
-  ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (const std::string& unit : units) objects.push_back(pool.submit([&] { return tools.compile_object(unit, plain); }));
-  std::vector<size_t> order(binaries.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return sources.gpu_units[sources.binaries[i].unit].size(); });
-  for (size_t i : order) {
-    objects.push_back(pool.submit([&, i] {
-      const auto& [unit, architecture] = sources.binaries[i];
-      const std::vector<std::string>& texts = sources.gpu_units;
-      const CudaBinary binary = compile_cuda(texts[unit], architecture, texts.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
-      for (const KernelResources& kernel : binary.kernels) {
-        if (told) told(kernel);
-      }
-      return tools.compile_object(codegen::binary_unit(i, binary.bytes), plain);
-    }));
-  }
-  std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
-  return tools.link_shared(built, linking_of(how));
+  const auto& [units, custom_units, gpu] = sources;
+  if (gpu.units.empty()) return build_of_cpp(units, custom_units, tools, threads, how);
+  const auto compile = [&](size_t i) { return tools.compile_object(units[i], plain(how)); };
+  return tools.link_shared(compiled_with_binaries(units.size(), gpu, tools, threads, how, told, compile), linking_of(how));
 }
 
 }  // namespace toroid

@@ -12,17 +12,24 @@
 
 namespace toroid {
 
+// Of a program for a GPU.
+struct GpuSources {
+  std::vector<std::string> units = {};            // CUDA
+  std::vector<codegen::GpuBinary> binaries = {};  // which become of them
+};
 struct LibrarySources {
-  std::vector<std::string> units;                 // C++
-  std::vector<std::string> custom_units = {};     // C++ of the user's own kernels
-  std::vector<std::string> gpu_units = {};        // CUDA
-  std::vector<codegen::GpuBinary> binaries = {};  // which become of the latter
+  std::vector<std::string> units;              // C++
+  std::vector<std::string> custom_units = {};  // C++ of the user's own kernels
+  GpuSources gpu = {};
 };
 
-// The bytes of the shared library, made by `threads` compilers at a time. `told`: what each kernel takes of a GPU; from several threads.
-// Throws what the compiler of the first unit that failed does; the sources of all that failed are kept in one folder.
+// What each kernel takes of a GPU is told, from several threads.
+using ResourcesTold = std::function<void(const KernelResources&)>;
+
+// The bytes of the shared library, made by `threads` compilers at a time. Throws what the compiler of the first unit that failed does; the
+// sources of all that failed are kept in one folder.
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const std::function<void(const KernelResources&)>& told = {});
+                          const ResourcesTold& told = {});
 
 // A package's library: units of a program compiled once for each level, and the run side (codegen/wrapper/package_entry.h).
 struct PackageSources {
@@ -33,12 +40,17 @@ struct PackageSources {
   std::string entry;
   RunSide run_side;
   RunSideUse use;
+  GpuSources gpu = {};
   std::string prefix = {};  // not empty: one object for a program to link, in the place of a library
   // Where others compile them: what the language is, and how many bytes of each unit are the prelude.
   std::vector<std::string> flags = {};
   std::vector<size_t> prelude_bytes = {};
 };
-std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked);
+std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
+                          const ResourcesTold& told = {});
+
+// The binaries of a program for a GPU as C++ units, in their order (codegen/wrapper/program_tables.h).
+std::vector<std::string> binary_units(const GpuSources& gpu, int threads);
 
 // As compilers' messages and kept files call it: "program" where it is the only one.
 std::string name_of_unit(const std::vector<std::string>& units, size_t unit);

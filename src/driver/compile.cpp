@@ -129,6 +129,7 @@ std::shared_ptr<const PackageSources> package_sources(AssembledProgram program, 
                                                                .entry = codegen::package_entry(program.entry),
                                                                .run_side = {},
                                                                .use = program.use,
+                                                               .gpu = std::move(program.sources.gpu),
                                                                .flags = language_flags(how),
                                                                .prelude_bytes = std::move(program.prelude_bytes)});
 }
@@ -311,7 +312,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   LibrarySources& sources = assembled.sources;
   if (options.debug) keep_sources(sources.units);
   std::vector<std::string> texts = sources.units;  // that the library's key is of
-  texts.insert(texts.end(), sources.gpu_units.begin(), sources.gpu_units.end());
+  texts.insert(texts.end(), sources.gpu.units.begin(), sources.gpu.units.end());
   texts.insert(texts.end(), sources.custom_units.begin(), sources.custom_units.end());
   const std::optional<RunSide> run_side = run_side_of(options, Whole::Checked);
   if (run_side) texts.push_back(entry_unit(assembled, *run_side, model.levels, options));
@@ -324,14 +325,21 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
+    const auto told = [](const KernelResources& kernel) {
+      for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
+    };
     if (run_side) {
-      model.library = build_package({std::move(sources.units), std::move(sources.custom_units), model.levels, texts.back(), *run_side,
-                                     assembled.use, options.archive_prefix},
-                                    tools, threads, how);
+      const PackageSources package{.units = std::move(sources.units),
+                                   .custom_units = std::move(sources.custom_units),
+                                   .levels = model.levels,
+                                   .entry = texts.back(),
+                                   .run_side = *run_side,
+                                   .use = assembled.use,
+                                   .gpu = std::move(sources.gpu),
+                                   .prefix = options.archive_prefix};
+      model.library = build_package(package, tools, threads, how, told);
     } else {
-      model.library = build_library(sources, tools, threads, how, [](const KernelResources& kernel) {
-        for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
-      });
+      model.library = build_library(sources, tools, threads, how, told);
     }
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");

@@ -93,14 +93,15 @@ CompileOptions compiler_options(const CompileModelOptions& options) {
 }
 
 std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole whole) {
-  return options.package && options.target == codegen::Target::Cpu ? find_run_side(whole) : std::nullopt;
+  return options.package && options.target != codegen::Target::EmulatedCuda ? find_run_side(whole) : std::nullopt;
 }
 
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return package_text(options);
   if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
-  return fmt::format("CUDA, {}, {}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
-                     has_random_delays() ? ", with random delays" : "");
+  const std::string package = package_text(options);
+  return fmt::format("CUDA, {}, {}{}{}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
+                     has_random_delays() ? ", with random delays" : "", package.empty() ? "" : ", ", package);
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
@@ -157,9 +158,11 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options) {
   return result;
 }
 
+// A program for a GPU does on the processor what any does as well, but for library kernels, which choose by themselves.
 void set_levels(CompileModelOptions& options, std::string_view text) {
-  options.package = levels_of_text(text);
-  options.is_portable = text == "portable";
+  const bool is_for_gpu = options.target == codegen::Target::Cuda;
+  options.package = levels_of_text(is_for_gpu ? "baseline" : text);
+  options.is_portable = is_for_gpu || text == "portable";
 }
 
 void set_device(CompileModelOptions& options, std::string_view name) {

@@ -58,7 +58,7 @@ struct CompileModelOptions {
   bool profile = false;        // Executable::step_times is wanted: each step is timed
   bool explain_cache = false;  // CompiledModel::lookups is wanted
   // None: a library for this process alone. Else one that holds its own run side, for processors with the instructions of these levels;
-  // none of them: those of this machine. Programs for GPUs do not have it yet.
+  // none of them: those of this machine. Emulated kernels are in none.
   std::optional<std::vector<Isa>> package = {};
   std::string archive_prefix =
       {};                    // not empty: what CompiledModel::library is then, an object for a program to link (driver/package/archive.h)
@@ -79,8 +79,8 @@ schedule::Forms forms_of(const CompileModelOptions& options);
 // Sets the target: "cpu", "cuda", "cuda:1" or "emulated-cuda", as commands call them. Throws Error{InvalidOption} for another name.
 void set_device(CompileModelOptions& options, std::string_view name);
 
-// Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it. Throws Error{InvalidOption} for
-// another text.
+// Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it; one for GPUs, whose target is set
+// already, is for all. Throws Error{InvalidOption} for another text.
 void set_levels(CompileModelOptions& options, std::string_view text);
 
 // Where the custom operators of a model are looked for: the options' folders, those of TOROID_OPERATORS, and beside it.

@@ -76,7 +76,7 @@ void append_archives(const RunSide& run_side, const RunSideUse& use, std::string
   // These come first and whole, so that what they define is not taken from the run side.
   arguments.emplace_back("-Wl,--whole-archive");
   arguments.push_back(file(c_library));
-  arguments.push_back(file("libtoroid_without_gpu.a"));
+  if (!use.gpu) arguments.push_back(file("libtoroid_without_gpu.a"));
   arguments.push_back(file("libtoroid_without_loader.a"));
   arguments.push_back(file("libtoroid_without_measuring.a"));
   arguments.push_back(file("libtoroid_without_signatures.a"));
@@ -104,6 +104,7 @@ std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUs
   for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
   }
+  if (use.gpu) arguments.push_back(file("libdl.so.2"));  // opens the driver; newer glibcs have it as well, without code
   return arguments;
 }
 

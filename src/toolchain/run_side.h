@@ -27,6 +27,7 @@ std::filesystem::path find_run_source();
 struct RunSideUse {
   bool special_functions = false;
   bool onednn = false;
+  bool gpu = false;
 };
 // What the compiler is given besides the program's objects.
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use);

@@ -419,8 +419,6 @@ TEST_F(Packages, AsSourcesAreATreeWhoseUnitsCompile) {
   outcome = toroid(command);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.errors.find("tree has files in it\n  help: name a new one"), std::string::npos) << outcome.errors;
-  outcome = toroid({"compile", path("model.txt"), "--emit-source", path("other"), "--device", "cuda"});
-  EXPECT_NE(outcome.errors.find("--emit-source cannot be combined with --device"), std::string::npos) << outcome.errors;
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ constexpr Symbol kSymbols[] = {
 #undef TOROID_KERNEL
 };
 
+// "" for one that there is not.
 std::string_view symbol_of(std::string_view kernel) {
   const auto* const found = std::ranges::find(kSymbols, kernel, &Symbol::name);
-  TOROID_CHECK(found != std::end(kSymbols), "no kernel '{}' can be linked", kernel);
-  return found->identifier;
+  return found != std::end(kSymbols) ? found->identifier : "";
 }
 
 }  // namespace
@@ -61,6 +61,8 @@ std::string package_entry(const PackageEntry& entry) {
   }
   for (const std::string& kernel : entry.linked_kernels) {
     const std::string_view symbol = symbol_of(kernel);
+    if (symbol.empty() && entry.is_for_gpu) continue;
+    TOROID_CHECK(!symbol.empty(), "no kernel '{}' can be linked", kernel);
     declarations += fmt::format("extern \"C\" const char toroid_kernel_{}[];\n", symbol);
     kernels += fmt::format("toroid_kernel_{}, ", symbol);
   }
@@ -75,6 +77,9 @@ std::string package_entry(const PackageEntry& entry) {
                                          "static const char* const embedded[] = {{{0}_toroid_weights, {0}_toroid_weights_end, \"{0}\"}};\n"
                                          "extern \"C\" {{ extern const void* const toroid_embedded_package = embedded; }}\n",
                                          entry.prefix);
+  if (entry.is_for_gpu) {
+    declarations += "namespace level0 { struct ToroidGpuProgram; extern \"C\" { extern const ToroidGpuProgram toroid_gpu_program; } }\n";
+  }
   return absent_code_text(entry.absent_code) +
          fmt::format(
              "#pragma GCC visibility push(hidden)\n"
@@ -85,9 +90,11 @@ std::string package_entry(const PackageEntry& entry) {
              "extern \"C\" {{\n"
              "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
              "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
+             "extern const void* const toroid_own_gpu_program = {};\n"
              "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
              "}}\n{}{}",
-             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), kernels, code, embedded);
+             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), entry.is_for_gpu ? "&level0::toroid_gpu_program" : "nullptr",
+             kernels, code, embedded);
 }
 
 }  // namespace toroid::codegen

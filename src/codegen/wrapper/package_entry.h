@@ -25,6 +25,8 @@ struct PackageEntry {
   // What of the run side is left out: symbols of functions, which nothing then calls; and what is there, as toroid_linked_code, "" for all.
   std::vector<std::string> absent_code = {};
   std::string linked_code = {};
+  // Of one level alone. Its kernels that only the GPU has are not linked.
+  bool is_for_gpu = false;
   // Of an archive: what begins its names. Its weights are then an object that defines PREFIX_toroid_weights and …_weights_end.
   std::string prefix = {};
 };

@@ -297,7 +297,8 @@ std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
       "struct ToroidGpuBinary {{ const void* data; int32_t unit, capability, kind; }};\n"
       "struct ToroidGpuProgram {{ const ToroidGpuBinary* binaries; int32_t num_binaries; int32_t draws; }};\n{}"
       "static const ToroidGpuBinary binaries[] = {{\n{}}};\n"
-      "EXPORT const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}}};\n",
+      "extern \"C\" {{ extern __attribute__((visibility(\"default\"))) const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}}}; "
+      "}}\n",
       declarations, rows, binaries.size(), draws ? 1 : 0);
 }
 

@@ -199,12 +199,12 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
   codegen::GeneratedProgram code = codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target});
   variants.push_back({{}, std::move(alone.program), std::move(code)});
   codegen::GeneratedProgram& made = variants[0].code;
-  LibrarySources sources{.units = std::move(made.units), .gpu_units = std::move(made.gpu_units)};
+  LibrarySources sources{.units = std::move(made.units), .gpu = {.units = std::move(made.gpu_units)}};
   sources.units.back() += tables_text(variants, ConstantTable(variants));
   if (options.target == codegen::Target::Cuda) {
-    if (sources.gpu_units.empty()) sources.gpu_units.push_back("");  // a call of the library
-    sources.binaries = binaries_of(sources.gpu_units.size(), architectures_of(options));
-    sources.units.back() += codegen::gpu_tables(sources.binaries, made.draws);
+    if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a call of the library
+    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), architectures_of(options));
+    sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, made.draws);
   }
   codegen::add_prelude(sources.units, *made.unit_prelude);
   return sources;

@@ -52,8 +52,8 @@ void write_weights_by_name(const fs::path& path, const CompiledModel& model) {
 
 std::string prefix_of_output(const fs::path& output, const CompileModelOptions& options) {
   if (!is_archive(output)) return "";
-  if (options.target != codegen::Target::Cpu)
-    throw Error(ErrorKind::InvalidOption, "an archive is for the device cpu").help("write a library, as in -o FILE.so");
+  if (options.target == codegen::Target::EmulatedCuda)
+    throw Error(ErrorKind::InvalidOption, "an archive is for the devices cpu and cuda").help("write a library, as in -o FILE.so");
   return archive_prefix(output);
 }
 

@@ -7,7 +7,8 @@
 
 namespace toroid {
 
-// CompileModelOptions::archive_prefix for an output: empty but for FILE.a. Throws Error{InvalidOption} for an archive for a GPU.
+// CompileModelOptions::archive_prefix for an output: empty but for FILE.a. Throws Error{InvalidOption} for an archive of emulated
+// kernels.
 std::string prefix_of_output(const std::filesystem::path& output, const CompileModelOptions& options);
 
 // Throws before the work what writing would throw. `weights` may be empty: they follow the package.

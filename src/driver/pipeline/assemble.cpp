@@ -30,7 +30,7 @@ void take_variant(AssembledProgram& all, codegen::CustomEntries& custom_entries,
   all.use.onednn = all.use.onednn || code.calls_onednn;
   for (auto& [op, entries] : code.custom_entries) custom_entries[op].merge(entries);
   std::ranges::move(code.units, std::back_inserter(all.sources.units));
-  std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu_units));
+  std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu.units));
   all.kernels += static_cast<int>(code.kernels.size());
   const program::Counts counts = program::counts(code.module);
   all.kernel_calls += counts.kernel_calls;
@@ -64,10 +64,11 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   LibrarySources& sources = all.sources;
   sources.units.back() += tables_text(variants, constants, training);
   if (options.target == codegen::Target::Cuda) {
-    if (sources.gpu_units.empty()) sources.gpu_units.push_back("");  // a program without a kernel is for a GPU nevertheless
-    sources.binaries = binaries_of(sources.gpu_units.size(), architectures_of(options));
+    if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a program without a kernel is for a GPU nevertheless
+    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), architectures_of(options));
     const bool draws = std::ranges::any_of(variants, [](const GeneratedVariant& variant) { return variant.code.draws; });
-    sources.units.back() += codegen::gpu_tables(sources.binaries, draws);
+    sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, draws);
+    all.entry.is_for_gpu = all.use.gpu = true;
   }
   all.prelude_bytes = add_preludes(sources.units, variants);
   const Program& general = variants.back().program;
@@ -75,7 +76,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   sources.custom_units = codegen::custom_units(general, custom_entries);
   if (!folder.empty()) {
     save_units(folder, "wrapper_unit", sources.units, "cpp");
-    save_units(folder, "kernels_unit", sources.gpu_units, "cu");
+    save_units(folder, "kernels_unit", sources.gpu.units, "cu");
     save_units(folder, "custom_unit", sources.custom_units, "cpp");
   }
   return all;

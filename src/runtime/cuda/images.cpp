@@ -49,6 +49,14 @@ bool may_overlap(const ToroidGpuProgram& program, int capability) {
   return std::all_of(best.begin(), best.end(), [](const ToroidGpuBinary* each) { return each != nullptr && each->capability >= 90; });
 }
 
+std::string architectures_text(const ToroidGpuProgram& program) {
+  std::set<std::string> names;
+  for (const ToroidGpuBinary& each : binaries_of(program)) names.insert(name_of(each));
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
 std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability) {
   std::vector<const void*> images;
   for (const ToroidGpuBinary* each : best_binaries(program, capability)) {
@@ -56,11 +64,8 @@ std::vector<const void*> images_for(const ToroidGpuProgram& program, int capabil
       images.push_back(each->data);
       continue;
     }
-    std::set<std::string> names;
-    for (const ToroidGpuBinary& other : binaries_of(program)) names.insert(name_of(other));
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    throw Error(ErrorKind::Environment, formatted("the program's kernels are for {}, and the GPU is sm_{}", list, capability))
+    throw Error(ErrorKind::Environment,
+                formatted("the program's kernels are for {}, and the GPU is sm_{}", architectures_text(program), capability))
         .help(formatted("compile it with '--arch sm_{}', or with an earlier 'compute_…' for all later GPUs", capability));
   }
   return images;

@@ -67,7 +67,9 @@ ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name, bool ne
   gpu_tables_ = static_cast<const ToroidGpuProgram*>(library_->find("toroid_gpu_program"));
 }
 
-ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name) { take_level(own, name, true); }
+ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name) : gpu_tables_(toroid_own_gpu_program) {
+  take_level(own, name, true);
+}
 
 void ProgramLibrary::take_level(const ToroidLevels& levels, std::string_view name, bool needs_level) {
   require_version(levels.abi_version);

@@ -4,12 +4,15 @@
 #include <string>
 #include <string_view>
 
+#include "toroid/gpu_abi.h"
 #include "toroid/program_abi.h"
 
 namespace toroid {
 
 // Of the library that this code is linked into; null where that is toroid itself, or the run library (no_own_program.cpp).
 extern "C" const ToroidLevels* const toroid_own_levels;
+// Of one for a GPU; else null.
+extern "C" const ToroidGpuProgram* const toroid_own_gpu_program;
 
 // Of a program that is linked with its model, an archive (`compile -o FILE.a`): the package's bytes, without a library; else null.
 struct EmbeddedPackage {
