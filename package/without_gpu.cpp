@@ -18,18 +18,21 @@ OnDevice::~OnDevice() = default;
 Stream::Stream() { refuse(); }
 Stream::~Stream() = default;
 void Stream::synchronize() const { refuse(); }
-Memory::Memory(const Stream&, size_t) { refuse(); }
+Memory::Memory(const Stream&, const Stream&, size_t) { refuse(); }
 Memory::~Memory() = default;
 
 void ProgramOnDevice::Delete::operator()(ProgramOnDevice*) const {}
-ProgramOnDevice::Owner ProgramOnDevice::load(const Device&, RuntimePool&, const ToroidProgram&, const ToroidGpuProgram&) { refuse(); }
+ProgramOnDevice::Owner ProgramOnDevice::load(const Device&, RuntimePool&, const ToroidProgram&, const ToroidGpuProgram&, DeviceWeights&) {
+  refuse();
+}
 void ProgramOnDevice::run(const Call&, std::span<const std::span<const std::byte>>, std::vector<HostTensor>&) { refuse(); }
 void ProgramOnDevice::start(const Call&, std::span<const std::span<const std::byte>>, std::span<DeviceTensor>, StreamHandle) { refuse(); }
 void ProgramOnDevice::wait() { refuse(); }
 DeviceTimes ProgramOnDevice::time(const Call&, std::span<const std::span<const std::byte>>, const DeviceTimesOptions&) { refuse(); }
-void ProgramOnDevice::forget_constant(size_t) { refuse(); }
-void ProgramOnDevice::forget_prepared() { refuse(); }
-void ProgramOnDevice::read_constant(size_t, std::span<std::byte>) { refuse(); }
+void ProgramOnDevice::forget_buffer(size_t) { refuse(); }
+void ProgramOnDevice::read_buffer(size_t, std::span<std::byte>) { refuse(); }
+void ProgramOnDevice::use_weights(const Weights&) { refuse(); }
+std::shared_ptr<DeviceWeights> DeviceWeights::make() { refuse(); }
 
 }  // namespace toroid::cuda
 

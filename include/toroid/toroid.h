@@ -148,7 +148,7 @@ typedef struct ToroidModelOptions {
    * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may be one
    * without weights, which is not checked before it is loaded. */
   const char* weights;
-  /* The number of the GPU that a program for GPUs runs on. */
+  /* The number of the GPU that a program for GPUs runs on, unless ToroidContextOptions says another. */
   int32_t gpu;
   /* Threads of a call, the caller's included. 0: TOROID_NUM_THREADS in the environment, else one for each of the machine. All models of a
    * library with the same number share one pool; a call that finds it busy runs on its own thread. */
@@ -258,6 +258,10 @@ typedef struct ToroidContextOptions {
   int32_t threads;
   /* As context_seed. */
   uint64_t seed;
+  /* 1: calls run on the GPU with the number `gpu`, in the place of ToroidModelOptions::gpu. A model's contexts may be on several GPUs, each
+   * of which has one copy of the weights. */
+  int32_t has_gpu;
+  int32_t gpu;
 } ToroidContextOptions;
 
 /* A run of a step, or of one of its iterations in a loop. */

@@ -40,9 +40,12 @@ ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* give
     const ToroidContextOptions options = taken(given, "options");
     if (options.threads < 0 || options.threads > 1)
       throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}, and may be 0 or 1", options.threads));
+    if (options.has_gpu < 0 || options.has_gpu > 1)
+      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'has_gpu' is {}, and may be 0 or 1", options.has_gpu));
     with_typed_memory("making a context", [&] {
       std::shared_ptr<RuntimePool> alone = options.threads == 1 ? std::make_shared<RuntimePool>(1) : nullptr;
-      auto made = std::make_unique<Context>(*model->value, std::move(alone));
+      const int gpu = options.has_gpu != 0 ? options.gpu : (*model->value)->options.gpu;
+      auto made = std::make_unique<Context>(*model->value, gpu, std::move(alone));
       made->executable.set_seed(options.seed);
       *context = Handles<ToroidContext>::make(std::move(made));
     });
@@ -68,7 +71,7 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     const bool is_on_gpu = here.executable.is_on_device() && num_inputs > 0 && inputs[0] != nullptr &&
                            reinterpret_cast<uintptr_t>(inputs[0]) % alignof(DLTensor) == 0 &&
                            static_cast<int32_t>(inputs[0]->device.device_type) == kDLCUDA;
-    const std::optional<int> gpu = is_on_gpu ? std::optional(shared.options.gpu) : std::nullopt;
+    const std::optional<int> gpu = is_on_gpu ? std::optional(here.gpu) : std::nullopt;
     const DLDevice device = is_on_gpu ? DLDevice{inputs[0]->device.device_type, *gpu} : kProcessor;
     here.inputs.clear();
     for (int32_t i = 0; i < num_inputs; ++i) here.inputs.push_back(view_of(inputs[i], "input", i, device, true));

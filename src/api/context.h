@@ -13,12 +13,11 @@
 namespace toroid::api {
 
 struct Context {
-  Context(std::shared_ptr<SharedModel> model, std::shared_ptr<RuntimePool> pool)
-      : shared(std::move(model)),
-        executable(shared->program, shared->options.gpu, std::move(pool), shared->host_memory()),
-        outputs(shared) {}
+  Context(std::shared_ptr<SharedModel> model, int gpu, std::shared_ptr<RuntimePool> pool)
+      : shared(std::move(model)), gpu(gpu), executable(shared->program, gpu, std::move(pool), shared->host_memory()), outputs(shared) {}
 
   std::shared_ptr<SharedModel> shared;
+  int gpu;  // of a program for GPUs
   Executable executable;
   RunOutputs outputs;
   std::vector<InputView> inputs;  // of the call that runs

@@ -36,6 +36,22 @@ graph(x: f32[s0, 32]) {{
 )",
                                                                                         weights)));
     compile(folder_->path() / "product.txt");
+    std::string zeros;  // 325 words of which the first is another number
+    for (int i = 1; i < 325; ++i) zeros += ", 0";
+    write_file_atomically(folder_->path() / "weights_on_gpu.txt", std::string_view(fmt::format(R"(program "weights"
+constant 0 "a": i32[325] = [1{0}]
+buffer 1 "b": i32[325] = [999{0}]
+graph(x: i32[1]) {{
+  a: i32[325] = constant(0)
+  b: i32[325] = constant(1)
+  y: i32[325] = aten::add.Tensor(x, a)
+  z: i32[325] = aten::add.Tensor(y, b)
+  s: i32[] = aten::sum(z, dtype=dtype.i32)
+  return s
+}}
+)",
+                                                                                               zeros)));
+    compile(folder_->path() / "weights_on_gpu.txt", {"--device", "cuda"});
     for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TOROID_SOURCE_DIR) / "tests/c_api/on_gpu"))
       compile(entry.path(), {"--device", "cuda"});
   }
@@ -51,10 +67,12 @@ graph(x: f32[s0, 32]) {{
     ASSERT_TRUE(result.ok()) << result.outcome() << "\n" << result.errors;
   }
 
-  static void run(std::string_view program, std::vector<std::pair<std::string, std::string>> environment = {}) {
-    const ProcessResult result = run_process({.argv = {fmt::format("{}/c_api_{}", TOROID_C_API_FOLDER, program), folder_->path().string()},
-                                              .environment = std::move(environment),
-                                              .timeout = std::chrono::minutes(2)});
+  static void run(std::string_view program, std::vector<std::pair<std::string, std::string>> environment = {},
+                  const std::vector<std::string>& more = {}) {
+    std::vector<std::string> argv = {fmt::format("{}/c_api_{}", TOROID_C_API_FOLDER, program), folder_->path().string()};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const ProcessResult result =
+        run_process({.argv = std::move(argv), .environment = std::move(environment), .timeout = std::chrono::minutes(2)});
     EXPECT_TRUE(result.ok()) << result.outcome() << "\n" << result.output << result.errors;
   }
 
@@ -71,6 +89,15 @@ TEST_F(CApi, NeedsNoMoreMemoryForEachModelThatIsClosed) { run("memory"); }
 TEST_F(CApi, RunsContextsInParallel) { run("contexts"); }
 TEST_F(CApi, SwapsWeightsUnderLoad) { run("swap"); }
 TEST_F(CApi, RunsOnGpus) { run("gpu", kGpu); }
+TEST_F(CApi, OpensProgramsForGpusWithoutADriver) { run("gpu", {{"TOROID_CUDA_DRIVER", "/no/driver.so"}}); }
+TEST_F(CApi, SharesWeightsOnGpus) { run("gpu_weights", kGpu); }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their packages hold none
+TEST_F(CApi, RunsOnGpusByThePackagesOwnRunSides) {
+  run("gpu", kGpu, {"own"});
+  run("gpu", {{"TOROID_CUDA_DRIVER", "/no/driver.so"}}, {"own"});
+  run("gpu_weights", kGpu, {"own"});
+}
+#endif
 TEST_F(CApi, CompilesModels) {
   const TempFolder written;
   const ProcessResult result = run_process({.argv = {fmt::format("{}/c_compiler", TOROID_C_API_FOLDER),

@@ -1,54 +1,11 @@
 /* Programs for GPUs, on a driver without one (tests/gpu/fake_gpu.c): memory is the process's, and a kernel writes the sum of the first
- * words that it reads, and one. */
-#include <dlfcn.h>
-
-#include "check.h"
-
-/* Of the fake. */
-typedef int (*AllocateOnGpu)(unsigned long long* address, size_t bytes, void* stream);
-typedef int (*RetainContext)(void** context, int device);
-typedef int (*PushContext)(void* context);
-typedef int (*CreateStream)(void** stream, unsigned flags);
-
-static union {
-  void* object;
-  AllocateOnGpu allocate;
-  RetainContext retain;
-  PushContext push;
-  CreateStream create;
-} found;
-
-static void* driver;
-
-static void find(const char* name) {
-  found.object = dlsym(driver, name);
-  if (found.object == NULL) exit(1);
-}
-
-/* Four words on GPU 0. */
-static int32_t* words_on_gpu(int32_t first) {
-  unsigned long long address = 0;
-  void* context = NULL;
-  int32_t* words;
-  find("cuDevicePrimaryCtxRetain");
-  found.retain(&context, 0);
-  find("cuCtxPushCurrent_v2");
-  found.push(context);
-  find("cuMemAllocAsync");
-  if (found.allocate(&address, 16, NULL) != 0) exit(1);
-  words = (int32_t*)(uintptr_t)address;
-  words[0] = first;
-  return words;
-}
-
-static DLTensor on_gpu(int32_t* words, int64_t* shape) {
-  DLTensor tensor = tensor_of(words, kI32, shape, 1);
-  tensor.device.device_type = kDLCUDA;
-  return tensor;
-}
+ * words that it reads, and one.
+ *
+ * usage: c_api_gpu FOLDER [own]      own: each package by its own run side */
+#include "fake_gpu.h"
 
 static void run_sum(const ToroidApi* api, const char* folder) {
-  ToroidModel* const model = open_or_exit(api, folder, "sum", NULL);
+  ToroidModel* const model = open_package(&api, folder, "sum");
   ToroidContext* const context = context_or_exit(api, model, NULL);
   ToroidModelInfo info = {sizeof info};
   ToroidRunOptions options = {sizeof options};
@@ -90,7 +47,7 @@ static void run_sum(const ToroidApi* api, const char* folder) {
 }
 
 static void refuse(const ToroidApi* api, const char* folder) {
-  ToroidModel* const model = open_or_exit(api, folder, "sum", NULL);
+  ToroidModel* const model = open_package(&api, folder, "sum");
   ToroidContext* const context = context_or_exit(api, model, NULL);
   int64_t four = 4;
   int32_t here[4] = {3, 0, 0, 0};
@@ -118,7 +75,7 @@ static void refuse(const ToroidApi* api, const char* folder) {
 }
 
 static void count(const ToroidApi* api, const char* folder) {
-  ToroidModel* const model = open_or_exit(api, folder, "counter_on_gpu", NULL);
+  ToroidModel* const model = open_package(&api, folder, "counter_on_gpu");
   ToroidContext *const one = context_or_exit(api, model, NULL), *const other = context_or_exit(api, model, NULL);
   int64_t four = 4;
   int32_t value[4];
@@ -147,12 +104,35 @@ static void count(const ToroidApi* api, const char* folder) {
   api->model_close(model);
 }
 
+/* A model is opened and described without a driver; a context needs one. */
+static void do_without_driver(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_package(&api, folder, "counter_on_gpu");
+  ToroidModelInfo info = {sizeof info};
+  ToroidContext* context = NULL;
+  char message[256] = "";
+  int32_t count[4];
+  CHECK_STATUS(TOROID_OK, api->model_info(model, &info));
+  CHECK(info.device_type == kDLCUDA && info.num_inputs == 1);
+  CHECK_STATUS(TOROID_OK, api->model_read_weight(model, "count", count, sizeof count, message, sizeof message));
+  CHECK(count[0] == 100);
+  CHECK_STATUS(TOROID_ERROR_ENVIRONMENT, api->context_create(model, NULL, &context, message, sizeof message));
+  CHECK_TEXT("no NVIDIA driver: /no/driver.so cannot be opened\n  help: run with '--device cpu', or where a GPU and its driver are",
+             message);
+  CHECK(context == NULL);
+  api->model_close(model);
+}
+
 int main(int argc, char** argv) {
   const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
   use_all();
-  if (argc != 2 || api == NULL) return 2;
-  driver = dlopen(getenv("TOROID_CUDA_DRIVER"), RTLD_NOW);
-  if (driver == NULL) return 2;
+  use_all_of_fake();
+  if (argc < 2 || api == NULL) return 2;
+  is_by_own = argc > 2;
+  if (strcmp(getenv("TOROID_CUDA_DRIVER"), "/no/driver.so") == 0) {
+    do_without_driver(api, argv[1]);
+    return result();
+  }
+  open_fake();
   run_sum(api, argv[1]);
   refuse(api, argv[1]);
   count(api, argv[1]);

@@ -2,6 +2,7 @@
  * kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it writes; it takes a millisecond.
  * For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or
  * "fault"; "suggests nothing": cuBLASLt has no algorithms; or "two": there are two GPUs, and memory is on the one that is current. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,11 @@
 typedef int Result;
 static const char kMagic[] = "fake binary";
 static Result lost;
+
+/* Around what threads share: a kernel, and all of its work, is done by one of them at a time. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void lock(void) { pthread_mutex_lock(&mutex); }
+static void unlock(void) { pthread_mutex_unlock(&mutex); }
 
 static int is(const char* what) {
   const char* how = getenv("FAKE_GPU");
@@ -36,10 +42,10 @@ Result cuDeviceGetName(char* name, int length, int device) { return (void)device
 Result cuDeviceGetAttribute(int* value, int attribute, int device) { return (void)device, *value = attribute == 75 ? 9 : 0, 0; }
 Result cuDeviceTotalMem_v2(size_t* bytes, int device) { return (void)device, *bytes = 1u << 30, 0; }
 
-/* A context is its device's number and one; those that are pushed. */
+/* A context is its device's number and one; those that this thread pushed. */
 enum { kMostContexts = 16 };
-static intptr_t contexts[kMostContexts];
-static int num_contexts;
+static __thread intptr_t contexts[kMostContexts];
+static __thread int num_contexts;
 Result cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)(intptr_t)(device + 1), 0; }
 Result cuCtxPushCurrent_v2(void* context) { return contexts[num_contexts++] = (intptr_t)context, 0; }
 Result cuCtxPopCurrent_v2(void** context) { return *context = (void*)contexts[--num_contexts], 0; }
@@ -98,7 +104,11 @@ static void perform(const Operation* it) {
 }
 static Result start(Stream* stream, Operation operation) {
   if (lost != 0) return lost;
-  if (stream == NULL || stream->captured == NULL) return perform(&operation), 0;
+  if (stream == NULL || stream->captured == NULL) {
+    lock();
+    perform(&operation);
+    return unlock(), 0;
+  }
   Graph* graph = stream->captured;
   graph->operations = realloc(graph->operations, (graph->count + 1) * sizeof operation);
   graph->operations[graph->count++] = operation;
@@ -112,7 +122,7 @@ Result cuStreamWaitEvent(Stream* stream, void* event, unsigned flags) { return (
 Result cuStreamIsCapturing(Stream* stream, int* status) { return *status = stream != NULL && stream->captured != NULL, 0; }
 Result cuStreamBeginCapture_v2(Stream* stream, int mode) {
   (void)mode;
-  ++num_captures;
+  __atomic_add_fetch(&num_captures, 1, __ATOMIC_RELAXED);
   return stream->captured = calloc(1, sizeof(Graph)), 0;
 }
 Result cuStreamEndCapture(Stream* stream, Graph** graph) {
@@ -131,11 +141,11 @@ Result cuGraphInstantiateWithFlags(Graph** made, Graph* graph, unsigned long lon
 Result cuGraphExecUpdate_v2(Graph* made, Graph* graph, void* result) {
   (void)result;
   if (made->count != graph->count) return 910;
-  ++num_updates;
+  __atomic_add_fetch(&num_updates, 1, __ATOMIC_RELAXED);
   return memcpy(made->operations, graph->operations, graph->count * sizeof(Operation)), 0;
 }
 Result cuGraphLaunch(Graph* made, Stream* stream) {
-  ++num_graph_launches;
+  __atomic_add_fetch(&num_graph_launches, 1, __ATOMIC_RELAXED);
   for (size_t i = 0; i < made->count; ++i) start(stream, made->operations[i]);
   return lost;
 }
@@ -155,10 +165,7 @@ static struct Block {
 /* What a block of so many bytes takes: the next one may begin right behind it. */
 static size_t room(size_t bytes) { return bytes < 256 ? 256 : (bytes + 255) / 256 * 256; }
 
-Result cuMemAllocAsync(unsigned long long* address, size_t bytes, Stream* stream) {
-  (void)stream;
-  if (lost != 0) return lost;
-  if (is("full") && bytes > 1024) return 2;
+static Result allocate(unsigned long long* address, size_t bytes) {
   for (int i = 0; i < kMostBlocks; ++i) {
     if (blocks[i].data != NULL) continue;
     blocks[i].data = aligned_alloc(256, room(bytes));
@@ -170,20 +177,43 @@ Result cuMemAllocAsync(unsigned long long* address, size_t bytes, Stream* stream
   }
   return 2;
 }
-static struct Block* block_of(unsigned long long address) {
+Result cuMemAllocAsync(unsigned long long* address, size_t bytes, Stream* stream) {
+  (void)stream;
+  if (lost != 0) return lost;
+  if (is("full") && bytes > 1024) return 2;
+  lock();
+  const Result result = allocate(address, bytes);
+  return unlock(), result;
+}
+/* For tests: how many blocks of so many bytes there are on the device. */
+int fake_gpu_blocks(size_t bytes, int device) {
+  int count = 0;
+  lock();
+  for (int i = 0; i < kMostBlocks; ++i) count += blocks[i].data != NULL && blocks[i].bytes == bytes && blocks[i].device == device;
+  return unlock(), count;
+}
+static struct Block* find_block(unsigned long long address) {
   char* at = (char*)(uintptr_t)address;
   for (int i = 0; i < kMostBlocks; ++i) {
     if (blocks[i].data != NULL && at >= blocks[i].data && at < blocks[i].data + room(blocks[i].bytes)) return &blocks[i];
   }
   return NULL;
 }
+static struct Block* block_of(unsigned long long address) {
+  lock();
+  struct Block* block = find_block(address);
+  return unlock(), block;
+}
 Result cuMemFreeAsync(unsigned long long address, Stream* stream) {
   (void)stream;
-  struct Block* block = block_of(address);
-  if (block == NULL || (uintptr_t)block->data != address) return 1;
-  free(block->data);
-  block->data = NULL;
-  return 0;
+  lock();
+  struct Block* block = find_block(address);
+  const int is_there = block != NULL && (uintptr_t)block->data == address;
+  if (is_there) {
+    free(block->data);
+    block->data = NULL;
+  }
+  return unlock(), is_there ? 0 : 1;
 }
 Result cuMemHostAlloc(void** data, size_t bytes, unsigned flags) { return (void)flags, *data = calloc(1, bytes), 0; }
 Result cuMemFreeHost(void* data) { return free(data), 0; }
@@ -222,15 +252,16 @@ Result cuModuleLoadData(void** module, const void* image) {
   if (memcmp(image, kMagic, sizeof kMagic) != 0) return 200;
   return *module = (void*)(uintptr_t)image, 0;
 }
-Result cuTensorMapEncodeTiled(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides, const unsigned* box,
-                              const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
-  (void)dtype, (void)rank, (void)sizes, (void)strides, (void)box, (void)steps, (void)interleave, (void)swizzle, (void)promotion, (void)outside;
+Result cuTensorMapEncodeTiled(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides,
+                              const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
+  (void)dtype, (void)rank, (void)sizes, (void)strides, (void)box, (void)steps, (void)interleave, (void)swizzle, (void)promotion,
+      (void)outside;
   memset(map, 0, 128);
   return block_of((unsigned long long)(uintptr_t)data) != NULL ? 0 : 1;
 }
-Result cuTensorMapEncodeIm2col(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides, const int* lower,
-                               const int* upper, unsigned channels, unsigned pixels, const unsigned* steps, int interleave, int swizzle,
-                               int promotion, int outside) {
+Result cuTensorMapEncodeIm2col(void* map, int dtype, unsigned rank, void* data, const uint64_t* sizes, const uint64_t* strides,
+                               const int* lower, const int* upper, unsigned channels, unsigned pixels, const unsigned* steps,
+                               int interleave, int swizzle, int promotion, int outside) {
   (void)lower, (void)upper, (void)channels, (void)pixels;
   return cuTensorMapEncodeTiled(map, dtype, rank, data, sizes, strides, NULL, steps, interleave, swizzle, promotion, outside);
 }
@@ -256,7 +287,9 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
   if (how->blocks[0] == 0 || how->threads[0] == 0) return 1;
   if (is("fault")) lost = 700;
   const int is_early = how->count == 1 && how->attributes[0].which == 6 && how->attributes[0].value[0] == 1;
+  lock();
   note_launch(is_early);
+  unlock();
   Operation operation = {.kind = kKernel, .kernel = function, .milliseconds = 1};
   const char* parameters = function + strlen(function) + 1;
   if (strlen(parameters) > kMostArguments) return 1;
@@ -267,7 +300,12 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
 }
 Result cuEventCreate(float** event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), 0; }
 Result cuEventDestroy_v2(float* event) { return free(event), 0; }
-Result cuEventRecord(float* event, Stream* stream) { return (void)stream, *event = now, lost; }
+Result cuEventRecord(float* event, Stream* stream) {
+  (void)stream;
+  lock();
+  *event = now;
+  return unlock(), lost;
+}
 Result cuEventSynchronize(float* event) { return (void)event, lost; }
 Result cuEventElapsedTime(float* milliseconds, float* from, float* to) { return *milliseconds = *to - *from, 0; }
 

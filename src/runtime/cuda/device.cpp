@@ -94,9 +94,10 @@ void StreamOrder::follow(StreamHandle stream, StreamHandle other) {
   other_.hold(stream);
 }
 
-Memory::Memory(const Stream& stream, size_t bytes) : stream_(stream.handle()), bytes_(bytes) {
+Memory::Memory(const Stream& stream, const Stream& freed_on, size_t bytes) : stream_(freed_on.handle()), bytes_(bytes) {
   // Tensors without elements have an address too.
-  check(driver().allocate(&address_, std::max<size_t>(bytes, 256), stream_), formatted("asking the GPU for {} bytes", bytes).c_str());
+  check(driver().allocate(&address_, std::max<size_t>(bytes, 256), stream.handle()),
+        formatted("asking the GPU for {} bytes", bytes).c_str());
 }
 Memory::~Memory() {
   if (address_ != 0) driver().free(address_, stream_);

@@ -101,7 +101,9 @@ class StreamOrder {
 // Bytes of the device, from the pool that it keeps: asked for and given back in the stream's order. Aligned to 256.
 class Memory {
  public:
-  Memory(const Stream& stream, size_t bytes);
+  Memory(const Stream& stream, size_t bytes) : Memory(stream, stream, bytes) {}
+  // Given back in the order of another one.
+  Memory(const Stream& stream, const Stream& freed_on, size_t bytes);
   Memory(Memory&& other) noexcept : stream_(other.stream_), address_(std::exchange(other.address_, 0)), bytes_(other.bytes_) {}
   Memory& operator=(Memory&& other) noexcept {
     std::swap(stream_, other.stream_), std::swap(address_, other.address_), std::swap(bytes_, other.bytes_);

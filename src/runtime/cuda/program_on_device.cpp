@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <set>
 
 #include "base/error.h"
 #include "runtime/cuda/graph.h"
@@ -27,6 +28,20 @@ size_t bytes_of_output(const ProgramOnDevice::Call& call, size_t output) {
 
 bool is_late(const ProgramOnDevice::Call& call, size_t output) { return call.variant.tables.outputs[output].is_late != 0; }
 
+// Most buffers of models are read alone: those are weights as others.
+std::vector<bool> updated_constants(const ToroidProgram& program) {
+  std::set<std::string_view> names;
+  for (const ToroidVariant& variant : rows(program.variants, program.num_variants)) {
+    for (const ToroidOutputInfo& output : rows(variant.outputs, variant.num_outputs)) {
+      if (output.kind == TOROID_OUTPUT_BUFFER_MUTATION) names.insert(output.target);
+    }
+  }
+  std::vector<bool> is_updated;
+  for (const ToroidConstantInfo& constant : rows(program.constants, program.num_constants))
+    is_updated.push_back(names.contains(constant.name));
+  return is_updated;
+}
+
 template <class T>
 T median(std::vector<T> values) {
   std::sort(values.begin(), values.end());
@@ -35,16 +50,20 @@ T median(std::vector<T> values) {
 
 }  // namespace
 
-ProgramOnDevice::ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels)
+ProgramOnDevice::ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+                                 DeviceWeights& weights)
     : device_(device),
       program_(program),
       callbacks_(device, pool, packed_, program, kernels, stream_),
+      buffers_(static_cast<size_t>(program.num_constants)),
+      is_updated_(updated_constants(program)),
+      shared_(weights.on(device)),
       constants_(static_cast<size_t>(program.num_constants)) {}
 
 ProgramOnDevice::Owner ProgramOnDevice::load(const Device& device, RuntimePool& pool, const ToroidProgram& program,
-                                             const ToroidGpuProgram& kernels) {
+                                             const ToroidGpuProgram& kernels, DeviceWeights& weights) {
   const OnDevice here(device);
-  return Owner(new ProgramOnDevice(device, pool, program, kernels));
+  return Owner(new ProgramOnDevice(device, pool, program, kernels, weights));
 }
 
 void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
@@ -57,47 +76,55 @@ void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
   delete program;
 }
 
-bool ProgramOnDevice::is_laid_out(const Call& call) const {
-  const ToroidVariant& tables = call.variant.tables;
-  if (!arena_ || arena_->size() < static_cast<size_t>(call.layout.arena.bytes)) return false;
-  if (tables.prepared_bytes > 0 && !prepared_.contains(&call.variant)) return false;
-  const std::span<const int32_t> used = rows(tables.constants, tables.num_constants);
-  return std::all_of(used.begin(), used.end(), [&](int32_t each) { return constants_[static_cast<size_t>(each)].has_value(); });
+// Those of the variant: what others have already, and what calls update, in memory of its own.
+void ProgramOnDevice::take_constants(const Call& call) {
+  std::vector<DeviceWeights::Copies::Wanted> wanted;
+  std::vector<size_t> new_buffers;
+  for (const int32_t each : rows(call.variant.tables.constants, call.variant.tables.num_constants)) {
+    const auto c = static_cast<size_t>(each);
+    if (is_updated_[c] && !buffers_[c]) new_buffers.push_back(c);
+    if (!is_updated_[c] && !constants_[c]) wanted.push_back({c, static_cast<size_t>(program_.constants[c].bytes)});
+  }
+  if (!wanted.empty()) {
+    std::vector<SharedCopy> copies = shared_->get(*call.weights, wanted);
+    for (size_t i = 0; i < wanted.size(); ++i) constants_[wanted[i].constant] = std::move(copies[i]);
+  }
+  if (new_buffers.empty()) return;
+  callbacks_.order().begin(stream_.handle());
+  for (const size_t c : new_buffers) {
+    Memory made(stream_, static_cast<size_t>(program_.constants[c].bytes));
+    copy_in(stream_, made.data(), call.constants[c], made.size());
+    buffers_[c].emplace(std::move(made));
+  }
+  callbacks_.order().end(stream_.handle());
 }
 
 void ProgramOnDevice::lay_out(const Call& call) {
   const ToroidVariant& tables = call.variant.tables;
-  const std::span<const int32_t> used = rows(tables.constants, tables.num_constants);
-  const bool is_new = !is_laid_out(call);
-  if (is_new) {
+  take_constants(call);
+  const auto bytes = static_cast<size_t>(call.layout.arena.bytes);
+  if (!arena_ || arena_->size() < bytes) {
     callbacks_.order().begin(stream_.handle());
-    for (int32_t each : used) {
-      const auto c = static_cast<size_t>(each);
-      if (constants_[c]) continue;
-      Memory made(stream_, static_cast<size_t>(program_.constants[c].bytes));
-      copy_in(stream_, made.data(), call.constants[c], made.size());
-      constants_[c].emplace(std::move(made));
-    }
-    const auto bytes = static_cast<size_t>(call.layout.arena.bytes);
-    if (!arena_ || arena_->size() < bytes) {
-      arena_.reset();
-      arena_.emplace(stream_, bytes);
-    }
+    arena_.reset();
+    arena_.emplace(stream_, bytes);
     callbacks_.order().end(stream_.handle());
   }
   places_.constants.clear();
-  for (int32_t each : used) places_.constants.push_back(constants_[static_cast<size_t>(each)]->data());
+  for (const int32_t each : rows(tables.constants, tables.num_constants)) {
+    const auto c = static_cast<size_t>(each);
+    places_.constants.push_back(is_updated_[c] ? buffers_[c]->data() : constants_[c]->memory.data());
+  }
   places_.arena = static_cast<char*>(arena_->data());
   places_.prepared = nullptr;
   if (tables.prepared_bytes == 0) return;
-  auto found = prepared_.find(&call.variant);
-  if (found == prepared_.end()) {
-    Memory made(stream_, static_cast<size_t>(tables.prepared_bytes));
-    call.variant.prepare(callbacks_, call.name, places_.constants.data(), static_cast<char*>(made.data()));
-    call.variant.check(callbacks_.wait(), call.name);
-    found = prepared_.emplace(&call.variant, std::move(made)).first;
+  SharedCopy& prepared = prepared_[&call.variant];
+  if (!prepared) {
+    prepared = shared_->prepared(call.weights, call.variant, static_cast<size_t>(tables.prepared_bytes), [&](void* to) {
+      call.variant.prepare(callbacks_, call.name, places_.constants.data(), static_cast<char*>(to));
+      call.variant.check(callbacks_.wait(), call.name);
+    });
   }
-  places_.prepared = static_cast<char*>(found->second.data());
+  places_.prepared = static_cast<char*>(prepared->memory.data());
 }
 
 void ProgramOnDevice::copy_inputs(std::span<const std::span<const std::byte>> inputs) {
@@ -110,7 +137,7 @@ void ProgramOnDevice::copy_inputs(std::span<const std::span<const std::byte>> in
 
 void* ProgramOnDevice::own_output(const Call& call, size_t output) {
   const bool is_in_place = call.variant.tables.outputs[output].in_place >= 0;
-  return is_in_place ? constants_[static_cast<size_t>(call.updates[output])]->data() : output_beside(call, output);
+  return is_in_place ? buffers_[static_cast<size_t>(call.updates[output])]->data() : output_beside(call, output);
 }
 
 void* ProgramOnDevice::output_beside(const Call& call, size_t output) {
@@ -138,8 +165,8 @@ void ProgramOnDevice::start(const Call& call) {
 void ProgramOnDevice::keep_updates(const Call& call) {
   for (size_t i = 0; i < call.updates.size(); ++i) {
     if (call.updates[i] < 0) continue;
-    std::optional<Memory>& constant = constants_[static_cast<size_t>(call.updates[i])];
-    if (!constant || constant->data() != places_.outputs[i]) std::swap(constant, outputs_[i]);
+    std::optional<Memory>& buffer = buffers_[static_cast<size_t>(call.updates[i])];
+    if (!buffer || buffer->data() != places_.outputs[i]) std::swap(buffer, outputs_[i]);
   }
 }
 
@@ -206,7 +233,7 @@ void ProgramOnDevice::start(const Call& call, std::span<const std::span<const st
   started_ = &call.variant;
   started_name_ = call.name;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (call.updates[i] >= 0) outputs[i].data = constants_[static_cast<size_t>(call.updates[i])]->data();
+    if (call.updates[i] >= 0) outputs[i].data = buffers_[static_cast<size_t>(call.updates[i])]->data();
     if (!is_late(call, i)) continue;
     const CudaCallbacks::LateOutput& late = callbacks_.late_outputs().at(static_cast<int32_t>(i));
     outputs[i].sizes = late.sizes;
@@ -268,18 +295,24 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
   return times;
 }
 
-void ProgramOnDevice::forget_constant(size_t constant) {
+void ProgramOnDevice::forget_buffer(size_t constant) {
   const OnDevice here(device_);
-  constants_[constant].reset();
+  callbacks_.order().begin(stream_.handle());  // it is freed behind the last call
+  buffers_[constant].reset();
+  callbacks_.order().end(stream_.handle());
 }
 
-void ProgramOnDevice::forget_prepared() {
+void ProgramOnDevice::use_weights(const Weights& newest) {
   const OnDevice here(device_);
+  shared_->free_behind(callbacks_.order());
+  for (size_t c = 0; c < constants_.size(); ++c) {
+    if (constants_[c] && constants_[c]->values != newest.constants()[c]) constants_[c].reset();
+  }
   prepared_.clear();
 }
 
-void ProgramOnDevice::read_constant(size_t constant, std::span<std::byte> to) {
-  const std::optional<Memory>& memory = constants_[constant];
+void ProgramOnDevice::read_buffer(size_t constant, std::span<std::byte> to) {
+  const std::optional<Memory>& memory = buffers_[constant];
   TOROID_CHECK(memory && memory->size() == to.size(), "no call used constant {}", constant);
   const OnDevice here(device_);
   callbacks_.order().begin(stream_.handle());

@@ -1,7 +1,8 @@
 // A program for a GPU as its host holds it: its kernels, loaded, and the device's memory that its calls use.
 //
-// Weights go to the device when the first call needs them. What calls update (TOROID_OUTPUT_BUFFER_MUTATION) stays there: the new value is
-// written over the old one where the program allows it (ToroidOutputInfo::in_place), else beside it, and the two places take turns.
+// Weights go to the device when the first call needs them, once for all that run the program there (device_weights.h). What calls update
+// (TOROID_OUTPUT_BUFFER_MUTATION) is each one's own and stays there: the new value is written over the old one where the program allows it
+// (ToroidOutputInfo::in_place), else beside it, and the two places take turns.
 #pragma once
 
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "runtime/cuda/cuda_callbacks.h"
 #include "runtime/cuda/device_tensor.h"
+#include "runtime/cuda/device_weights.h"
 #include "runtime/program/loaded_variant.h"
 #include "tensor/host_tensor.h"
 
@@ -25,8 +27,10 @@ class ProgramOnDevice {
     void operator()(ProgramOnDevice* program) const;
   };
   using Owner = std::unique_ptr<ProgramOnDevice, Delete>;
-  // Throws Error{Environment} where it cannot load the kernels. `program` and `kernels` must outlive it.
-  static Owner load(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels);
+  // Throws Error{Environment} where it cannot load the kernels. `program` and `kernels` must outlive it. `weights`: of all that run the
+  // program.
+  static Owner load(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+                    DeviceWeights& weights);
   ProgramOnDevice(const ProgramOnDevice&) = delete;
   ProgramOnDevice& operator=(const ProgramOnDevice&) = delete;
 
@@ -37,7 +41,8 @@ class ProgramOnDevice {
     const CallLayout& layout;
     const CallSizes& sizes;
     const int64_t* random;
-    std::span<const void* const> constants;  // in the process's memory, by ToroidProgram::constants
+    const std::shared_ptr<const Weights>& weights;
+    std::span<const void* const> constants;  // in the process's memory, by ToroidProgram::constants: what is updated begins with this
     std::span<const int32_t> updates;        // by output the constant that it is the new value of, or -1
   };
   // With tensors in the process's memory: inputs as the contract says, outputs but for updates, late ones not made yet. Throws as
@@ -51,14 +56,14 @@ class ProgramOnDevice {
   // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that
   // they write is kept.
   DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
-  // Constants come to the device with the first call that needs them.
-  bool has_constant(size_t constant) const { return constants_[constant].has_value(); }
+  // What calls update comes to the device with the first call that needs it.
+  bool has_buffer(size_t constant) const { return buffers_[constant].has_value(); }
   // The next call that needs it copies it to the device again.
-  void forget_constant(size_t constant);
-  // What follows from constants is computed again.
-  void forget_prepared();
-  // The value of a constant that a call used, as the last one left it.
-  void read_constant(size_t constant, std::span<std::byte> to);
+  void forget_buffer(size_t constant);
+  // Its value, as the last call left it; one has used it.
+  void read_buffer(size_t constant, std::span<std::byte> to);
+  // Calls from now on have these weights. Lets go of the old ones, which others may still use.
+  void use_weights(const Weights& newest);
 
   // Where measured algorithms of products are kept; before the first call.
   void remember_products(std::shared_ptr<ProductMemory> memory) { callbacks_.products().set_memory(std::move(memory), device_.name()); }
@@ -67,7 +72,8 @@ class ProgramOnDevice {
   const CudaCallbacks& callbacks() const { return callbacks_; }
 
  private:
-  ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels);
+  ProgramOnDevice(const Device& device, RuntimePool& pool, const ToroidProgram& program, const ToroidGpuProgram& kernels,
+                  DeviceWeights& weights);
 
   // Where the tensors of a call are, in memory of this object or of the caller.
   struct Places {
@@ -77,7 +83,7 @@ class ProgramOnDevice {
   };
   // Constants and temporaries.
   void lay_out(const Call& call);
-  bool is_laid_out(const Call& call) const;
+  void take_constants(const Call& call);
   void copy_inputs(std::span<const std::span<const std::byte>> inputs);
   // Own memory for an output; for an update the old value's, if the program allows it.
   void* own_output(const Call& call, size_t output);
@@ -96,8 +102,11 @@ class ProgramOnDevice {
   CudaCallbacks callbacks_;
   Places places_;  // of the last call
   std::optional<Memory> arena_;
-  std::vector<std::optional<Memory>> inputs_, outputs_, constants_;  // constants: of the program, from the first call on that needs them
-  std::unordered_map<const LoadedVariant*, Memory> prepared_;
+  std::vector<std::optional<Memory>> inputs_, outputs_, buffers_;  // buffers: by constant, from the first call on that needs it
+  const std::vector<bool> is_updated_;                             // by constant, by any variant
+  const std::shared_ptr<DeviceWeights::Copies> shared_;
+  std::vector<SharedCopy> constants_;  // all others
+  std::unordered_map<const LoadedVariant*, SharedCopy> prepared_;
   std::vector<std::pair<const void*, size_t>> required_;  // what the last call's tensors were found to be, inputs first
   const LoadedVariant* started_ = nullptr;                // and not waited for
   std::string started_name_;

@@ -41,7 +41,7 @@ struct Executable::State {
     constants_by_variant.resize(variants.size());
     buffers.resize(constants.size());
     if (const ToroidGpuProgram* kernels = program->gpu_tables())
-      device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, program->tables(), *kernels);
+      device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, program->tables(), *kernels, *program->on_devices());
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
@@ -51,19 +51,18 @@ struct Executable::State {
 
   // Weights that replaced those of the call before.
   void use_newest_weights() {
-    if (program->weights_version() == version) return;
-    version = program->weights_version();
+    const uint64_t newest_version = program->weights_version();
+    if (newest_version == version) return;
     std::shared_ptr<const Weights> newest = program->weights();
+    if (device) device->use_weights(*newest);
+    version = newest_version;
     host.use_packed(newest->packed());
     weights = std::move(newest);
     std::fill(prepared.begin(), prepared.end(), std::nullopt);
     for (std::vector<const void*>& its : constants_by_variant) its.clear();
-    if (device) device->forget_prepared();
     for (size_t i = 0; i < constants.size(); ++i) {
       if (buffers[i].is_written || constants[i] == weights->constants()[i]) continue;
-      constants[i] = weights->constants()[i];
-      // What calls updated stays on a device.
-      if (device && program->tables().constants[i].is_mutable == 0) device->forget_constant(i);
+      constants[i] = weights->constants()[i];  // what calls updated on a device stays there
     }
   }
 
@@ -159,7 +158,7 @@ struct Executable::State {
   std::byte* place_buffer(size_t constant, const ToroidOutputInfo& info, const std::vector<int64_t>& sizes);
   std::vector<HostTensor> run_on_device(std::span<const InputView> inputs);
   cuda::ProgramOnDevice::Call on_device(const int64_t* numbers) const {
-    return {variants[last_variant], program->name(), *last, sized->sizes, numbers, constants, program->updates(last_variant)};
+    return {variants[last_variant], program->name(), *last, sized->sizes, numbers, weights, constants, program->updates(last_variant)};
   }
   // The bytes of inputs where they were placed.
   std::vector<std::span<const std::byte>> placed_bytes(std::span<const InputView> inputs) const;
@@ -461,13 +460,13 @@ std::vector<DeviceTensor> Executable::outputs_of(std::span<const DeviceTensor> i
 void Executable::read_buffer(size_t constant, std::span<std::byte> to) {
   TOROID_CHECK(to.size() == static_cast<size_t>(tables().constants[constant].bytes), "{} bytes for a constant", to.size());
   state_->use_newest_weights();
-  if (state_->device && state_->device->has_constant(constant)) return state_->device->read_constant(constant, to);
+  if (state_->device && state_->device->has_buffer(constant)) return state_->device->read_buffer(constant, to);
   if (!to.empty()) std::memcpy(to.data(), state_->constants[constant], to.size());
 }
 
 void Executable::reset_buffer(size_t constant) {
   state_->reset_buffer(constant);
-  if (state_->device) state_->device->forget_constant(constant);
+  if (state_->device) state_->device->forget_buffer(constant);
 }
 
 HostTensor Executable::updated_buffer(size_t output) {
@@ -476,7 +475,7 @@ HostTensor Executable::updated_buffer(size_t output) {
   const auto constant = static_cast<size_t>(updates[output]);
   if (!state_->device) return state_->buffers[constant].share();
   HostTensor value(static_cast<DType>(last_variant().outputs[output].dtype), state_->last->output_sizes[output]);
-  state_->device->read_constant(constant, {value.mutable_data<std::byte>(), value.bytes().size()});
+  state_->device->read_buffer(constant, {value.mutable_data<std::byte>(), value.bytes().size()});
   return value;
 }
 

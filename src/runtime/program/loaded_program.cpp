@@ -8,6 +8,7 @@
 #include "base/file/file.h"
 #include "base/format.h"
 #include "base/machine/machine.h"
+#include "runtime/cuda/device_weights.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/own_program.h"
 #include "runtime/program/package.h"
@@ -87,6 +88,7 @@ LoadedProgram::LoadedProgram(ProgramLibrary library, std::string name, std::shar
     variants_.emplace_back(variant, tables().bad_index);
     updates_.push_back(updates_of(variant));
   }
+  if (gpu_tables() != nullptr) on_devices_ = cuda::DeviceWeights::make();
 }
 
 LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,

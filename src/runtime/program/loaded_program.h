@@ -19,6 +19,9 @@
 
 namespace toroid {
 
+namespace cuda {
+class DeviceWeights;
+}
 class RuntimePool;
 struct ConstantBytes;
 struct Isa;
@@ -72,6 +75,8 @@ class LoadedProgram {
   // Of a variant, by output, the constant that it is the new value of, or -1.
   std::span<const int32_t> updates(size_t variant) const { return updates_[variant]; }
   const std::shared_ptr<RuntimePool>& pool() const { return pool_; }
+  // The weights' copies on GPUs; null for a processor.
+  const std::shared_ptr<cuda::DeviceWeights>& on_devices() const { return on_devices_; }
 
   // The variant that serves a call with these inputs: its sizes. Throws Error{InvalidInput} as bind_sizes.
   std::pair<size_t, CallSizes> find_variant(std::span<const InputShape> shapes) const;
@@ -99,6 +104,7 @@ class LoadedProgram {
   std::optional<HostMemory> memory_;
   std::vector<LoadedVariant> variants_;
   std::vector<std::vector<int32_t>> updates_;
+  std::shared_ptr<cuda::DeviceWeights> on_devices_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Weights> weights_;
   std::atomic<uint64_t> version_{1};
