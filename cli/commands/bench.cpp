@@ -82,9 +82,9 @@ struct DeviceTiming {
   double host_us, one_by_one_host_us;
   std::optional<size_t> graph_nodes;
 };
-DeviceTiming time_on_device(Executable& program, const std::vector<HostTensor>& inputs, double seconds) {
+DeviceTiming time_on_device(Executable& program, const std::vector<HostTensor>& inputs, double seconds, int number) {
   const auto timed = [&](bool graphs, double how_long, Timing& calls, double& host_us) {
-    DeviceTimes times = program.time_on_device(inputs, {.seconds = how_long, .graphs = graphs});
+    DeviceTimes times = program.time_on_device(inputs, {.seconds = how_long, .calls = number, .graphs = graphs});
     for (double& each : times.seconds) each *= 1e3;
     calls = summary(std::move(times.seconds));
     host_us = times.host_seconds * 1e6;
@@ -276,8 +276,7 @@ int cmd_bench(int argc, const char* const* argv) {
   const std::vector<HostTensor> inputs =
       inputs_path.empty() ? random_inputs(signature) : in_own_memory(read_inputs(inputs_path, signature));
   std::optional<DeviceTiming> on_device;
-  if (calls > 0 && executable->is_on_device()) throw Error(ErrorKind::InvalidOption, "--calls means nothing for a program on a GPU");
-  if (executable->is_on_device()) on_device = time_on_device(*executable, inputs, seconds);
+  if (executable->is_on_device()) on_device = time_on_device(*executable, inputs, seconds, calls);
   std::vector<double> calls_ms;
   if (!on_device) calls_ms = time_calls([&] { executable->run(inputs); }, seconds, static_cast<size_t>(calls));
   const Timing timing = on_device ? on_device->calls : summary(calls_ms);

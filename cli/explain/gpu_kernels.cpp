@@ -42,6 +42,8 @@ void print_library_calls(const codegen::GeneratedProgram& code) {
       const std::string& name = code.module.steps[step.number].name;
       if (call->kernel.starts_with("matmul")) {
         fmt::print("  step {} {}: cuBLASLt\n", step.number, name);
+      } else if (call->kernel.starts_with("library.collectives.")) {
+        fmt::print("  step {} {}: NCCL; where it has no such reduction, the host\n", step.number, name);
       } else {
         fmt::print("  step {} {}: on the host, to which {} is copied, and {} back\n", step.number, name, sizes_text(call->inputs),
                    sizes_text(call->outputs));

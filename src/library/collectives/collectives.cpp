@@ -16,11 +16,7 @@ std::vector<int64_t> integers(std::span<const double> numbers) {
   return result;
 }
 
-// Of the attributes from `first` on.
-const Group& group_of(const LibraryCall& call, size_t first) {
-  const std::vector<int64_t> numbers = integers(call.attributes.subspan(first));
-  return Group::of(std::span(numbers).subspan(1), numbers[0]);
-}
+const Group& group_of(const LibraryCall& call, size_t at) { return collectives::group_of(call.attributes, at); }
 
 int64_t elements_of(std::span<const int64_t> sizes) {
   int64_t count = 1;
@@ -39,6 +35,23 @@ void check_rows(const Group& group, int64_t part, int64_t whole, const char* wha
 void give_token(const LibraryCall& call) { std::memset(call.outputs[1].data, 0, sizeof(int64_t)); }
 
 }  // namespace
+
+const Group& group_of(std::span<const double> attributes, size_t at) {
+  const std::vector<int64_t> numbers = integers(attributes.subspan(at));
+  return Group::of(std::span(numbers).subspan(1), numbers[0]);
+}
+
+Exchange::Exchange(std::span<const double> attributes) {
+  const auto parts = static_cast<size_t>(attributes[0]);
+  received = integers(attributes.subspan(1, parts));
+  sent = integers(attributes.subspan(1 + parts, parts));
+  group_at = 1 + 2 * parts;
+}
+
+void Exchange::check(const Group& group) const {
+  if (static_cast<int64_t>(sent.size()) == group.size()) return;
+  throw Error(ErrorKind::InvalidInput, formatted("an exchange of {} parts among {} processes", sent.size(), group.size()));
+}
 
 void all_reduce(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
@@ -65,12 +78,12 @@ void reduce_scatter(const LibraryCall& call) {
 
 void all_to_all(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
-  const auto parts = static_cast<size_t>(call.attributes[0]);
-  const std::vector<int64_t> received = integers(call.attributes.subspan(1, parts)),
-                             sent = integers(call.attributes.subspan(1 + parts, parts));
+  const Exchange parts(call.attributes);
+  const Group& group = group_of(call, parts.group_at);
+  parts.check(group);
   int64_t row = size_bytes(x.dtype);
   for (int64_t size : x.sizes.subspan(1)) row *= size;
-  group_of(call, 1 + 2 * parts).all_to_all(x.data, call.outputs[0].data, sent, received, row);
+  group.all_to_all(x.data, call.outputs[0].data, parts.sent, parts.received, row);
   give_token(call);
 }
 

@@ -11,9 +11,25 @@
 // All dtypes are moved; complex numbers and 8-bit floats come as their parts and bits, and are not reduced.
 #pragma once
 
+#include <vector>
+
+#include "library/collectives/mpi.h"
 #include "library/library_ops.h"
 
 namespace toroid::collectives {
+
+// The GROUP that begins at this attribute.
+const Group& group_of(std::span<const double> attributes, size_t at);
+
+// An all_to_all's attributes. Rows for each process and from each.
+struct Exchange {
+  explicit Exchange(std::span<const double> attributes);
+  // Throws Error{InvalidInput} where there are not as many processes as parts.
+  void check(const Group& group) const;
+
+  std::vector<int64_t> received, sent;
+  size_t group_at;
+};
 
 void all_reduce(const LibraryCall& call);
 void all_gather(const LibraryCall& call);

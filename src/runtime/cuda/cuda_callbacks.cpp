@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
 #include "runtime/cuda/images.h"
+#include "runtime/cuda/nccl.h"
 #include "runtime/cuda/tensor_map.h"
 
 namespace toroid::cuda {
@@ -72,6 +73,7 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
     : RuntimeCallbacks(pool, packed),
       program_(program),
       draws_(kernels.draws != 0),
+      device_(device),
       stream_(stream),
       multiprocessors_(device.multiprocessors()),
       order_(stream),
@@ -271,7 +273,7 @@ void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
   is_behind_launch_ = false;
-  if (!multiply(call)) call_on_host(call);
+  if (!multiply(call) && !communicate(call, device_, stream_)) call_on_host(call);
 }
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.

@@ -77,6 +77,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
 
   const ToroidProgram& program_;
   const bool draws_;
+  const Device& device_;
   const Stream& stream_;
   int multiprocessors_;
   StreamOrder order_;

@@ -22,6 +22,7 @@ struct DeviceTimes {
 };
 struct DeviceTimesOptions {
   double seconds = 1;  // about how long
+  int calls = 0;       // so many instead, if not 0: processes of one program must make the same ones
   bool graphs = true;  // started as graphs where that can be
 };
 

@@ -282,8 +282,11 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
     return seconds;
   };
   const double once = std::max(median(timed(5)), 1e-6);
-  timed(std::clamp(static_cast<int>(kWarmUpSeconds / once), 1, 200));
-  DeviceTimes times{.seconds = timed(std::clamp(static_cast<int>(options.seconds / once), 10, 1000))};
+  const auto calls_in = [&](double seconds, int least, int most) {
+    return options.calls > 0 ? options.calls : std::clamp(static_cast<int>(seconds / once), least, most);
+  };
+  timed(calls_in(kWarmUpSeconds, 1, 200));
+  DeviceTimes times{.seconds = timed(calls_in(options.seconds, 10, 1000))};
   std::vector<double> of_host;
   for (int i = 0; i < 9; ++i) {
     const auto begin = std::chrono::steady_clock::now();

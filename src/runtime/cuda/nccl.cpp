@@ -1,0 +1,200 @@
+#include "runtime/cuda/nccl.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file/system_library.h"
+#include "library/collectives/collectives.h"
+#include "library/collectives/mpi.h"
+#include "tensor/dtype.h"
+
+namespace toroid::cuda {
+namespace {
+
+using collectives::Group;
+using collectives::Reduction;
+using NcclStatus = int;
+using Communicator = void*;
+
+// nccl.h's.
+struct UniqueId {
+  std::array<char, 128> bytes;
+};
+
+// clang-format off
+#define TOROID_NCCL_FUNCTIONS(F)                                                                     \
+  F(unique_id, "ncclGetUniqueId", NcclStatus(UniqueId*))                                                 \
+  F(init_rank, "ncclCommInitRank", NcclStatus(Communicator*, int, UniqueId, int))                        \
+  F(error_string, "ncclGetErrorString", const char*(NcclStatus))                                         \
+  F(group_start, "ncclGroupStart", NcclStatus())                                                         \
+  F(group_end, "ncclGroupEnd", NcclStatus())                                                             \
+  F(all_reduce, "ncclAllReduce", NcclStatus(const void*, void*, size_t, int, int, Communicator, StreamHandle)) \
+  F(all_gather, "ncclAllGather", NcclStatus(const void*, void*, size_t, int, Communicator, StreamHandle)) \
+  F(reduce_scatter, "ncclReduceScatter", NcclStatus(const void*, void*, size_t, int, int, Communicator, StreamHandle)) \
+  F(broadcast, "ncclBroadcast", NcclStatus(const void*, void*, size_t, int, int, Communicator, StreamHandle)) \
+  F(send, "ncclSend", NcclStatus(const void*, size_t, int, int, Communicator, StreamHandle))             \
+  F(receive, "ncclRecv", NcclStatus(void*, size_t, int, int, Communicator, StreamHandle))
+// clang-format on
+
+struct NcclFunctions {
+#define TOROID_NCCL_MEMBER(name, symbol, ...) \
+  using name##_t = __VA_ARGS__;               \
+  name##_t* name = nullptr;
+  TOROID_NCCL_FUNCTIONS(TOROID_NCCL_MEMBER)
+#undef TOROID_NCCL_MEMBER
+};
+
+NcclFunctions look_up_nccl() {
+  static const SystemLibrary library("NCCL", "TOROID_NCCL", {"libnccl.so.2"});
+  if (library.absence()) {
+    throw Error(ErrorKind::Environment, *library.absence())
+        .help("programs of several GPUs need it: install NVIDIA's libnccl2, or name the file in TOROID_NCCL");
+  }
+  NcclFunctions functions;
+#define TOROID_NCCL_LOOK_UP(name, symbol, ...) functions.name = library.function<NcclFunctions::name##_t>(symbol);
+  TOROID_NCCL_FUNCTIONS(TOROID_NCCL_LOOK_UP)
+#undef TOROID_NCCL_LOOK_UP
+  return functions;
+}
+
+const NcclFunctions& nccl() {
+  static const NcclFunctions functions = look_up_nccl();
+  return functions;
+}
+
+void check_nccl(NcclStatus status, const char* what) {
+  if (status != 0) throw Error(ErrorKind::Environment, formatted("NCCL fails {}: {}", what, nccl().error_string(status)));
+}
+
+constexpr int kNcclBytes = 1;  // ncclUint8
+
+std::optional<int> nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::I8: return 0;
+    case DType::U8: return 1;
+    case DType::I32: return 2;
+    case DType::I64: return 4;
+    case DType::F16: return 6;
+    case DType::F32: return 7;
+    case DType::F64: return 8;
+    case DType::BF16: return 9;
+    default: return std::nullopt;
+  }
+}
+std::optional<int> nccl_operation(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum: return 0;
+    case Reduction::Product: return 1;
+    case Reduction::Largest: return 2;
+    case Reduction::Least: return 3;
+    case Reduction::Average: return 4;
+    default: return std::nullopt;
+  }
+}
+
+// The GPU with that number, which is this thread's, among those of the group.
+Communicator communicator_of(const Group& group, int device) {
+  static std::mutex mutex;
+  static std::map<std::pair<const Group*, int>, Communicator> all;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Communicator& made = all[{&group, device}];
+  if (made == nullptr) {
+    UniqueId id{};
+    if (group.rank() == 0) check_nccl(nccl().unique_id(&id), "to name a group");
+    group.broadcast(0, reinterpret_cast<std::byte*>(id.bytes.data()), static_cast<int64_t>(id.bytes.size()));
+    check_nccl(nccl().init_rank(&made, static_cast<int>(group.size()), id, static_cast<int>(group.rank())), "to start a group");
+  }
+  return made;
+}
+
+int64_t count_of(const ToroidOperand& operand) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
+  return count;
+}
+
+class Collective {
+ public:
+  Collective(const ToroidLibraryCall& call, const Device& device, const Stream& stream)
+      : call_(call),
+        device_(device.number()),
+        stream_(stream.handle()),
+        from_(static_cast<const char*>(call.inputs[0].data)),
+        to_(static_cast<char*>(call.outputs[0].data)),
+        dtype_(static_cast<DType>(call.inputs[0].dtype)),
+        elements_(count_of(call.inputs[0])),
+        bytes_(static_cast<size_t>(elements_ * size_bytes(dtype_))) {}
+
+  bool start(std::string_view name) const {
+    if (name == "all_reduce") return reduce(nccl().all_reduce, elements_);
+    if (name == "reduce_scatter") return reduce(nccl().reduce_scatter, count_of(call_.outputs[0]));
+    if (name == "all_gather") {
+      const Communicator all = communicator(0);
+      check_nccl(nccl().all_gather(from_, to_, bytes_, kNcclBytes, all, stream_), "to gather");
+    } else if (name == "broadcast") {
+      const Communicator all = communicator(1);
+      check_nccl(nccl().broadcast(from_, to_, bytes_, kNcclBytes, static_cast<int>(call_.numbers[0]), all, stream_), "to broadcast");
+    } else {
+      exchange();
+    }
+    return true;
+  }
+
+ private:
+  std::span<const double> attributes() const { return {call_.numbers, static_cast<size_t>(call_.num_numbers)}; }
+
+  Communicator communicator(size_t group_at) const { return communicator_of(collectives::group_of(attributes(), group_at), device_); }
+
+  bool reduce(NcclFunctions::all_reduce_t* function, int64_t elements) const {
+    const std::optional<int> type = nccl_type(dtype_), operation = nccl_operation(static_cast<Reduction>(call_.numbers[0]));
+    if (!type || !operation) return false;
+    const Communicator all = communicator(1);
+    check_nccl(function(from_, to_, static_cast<size_t>(elements), *type, *operation, all, stream_), "to reduce");
+    return true;
+  }
+
+  void exchange() const {
+    const collectives::Exchange parts(attributes());
+    const Group& group = collectives::group_of(attributes(), parts.group_at);
+    const Communicator all = communicator_of(group, device_);
+    parts.check(group);
+    const size_t rows = static_cast<size_t>(std::max<int64_t>(call_.inputs[0].sizes[0], 1)), row = bytes_ / rows;
+    check_nccl(nccl().group_start(), "to exchange");
+    size_t sent = 0, received = 0;
+    for (size_t process = 0; process < parts.sent.size(); ++process) {
+      const auto to = static_cast<size_t>(parts.sent[process]) * row, from = static_cast<size_t>(parts.received[process]) * row;
+      check_nccl(nccl().send(from_ + sent, to, kNcclBytes, static_cast<int>(process), all, stream_), "to send");
+      check_nccl(nccl().receive(to_ + received, from, kNcclBytes, static_cast<int>(process), all, stream_), "to receive");
+      sent += to, received += from;
+    }
+    check_nccl(nccl().group_end(), "to exchange");
+  }
+
+  const ToroidLibraryCall& call_;
+  int device_;
+  StreamHandle stream_;
+  const char* from_;
+  char* to_;
+  DType dtype_;
+  int64_t elements_;
+  size_t bytes_;
+};
+
+}  // namespace
+
+bool communicate(const ToroidLibraryCall& call, const Device& device, const Stream& stream) {
+  constexpr std::string_view kPrefix = "library.collectives.";
+  const std::string_view name = call.name;
+  if (name.substr(0, kPrefix.size()) != kPrefix) return false;
+  if (!Collective(call, device, stream).start(name.substr(kPrefix.size()))) return false;
+  clear(stream, call.outputs[1].data, sizeof(int64_t));  // the token
+  return true;
+}
+
+}  // namespace toroid::cuda
