@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "driver/compile.h"
+#include "driver/pipeline/generate.h"
 #include "frontend/pt2/import.h"
 #include "interp/evaluate.h"
 #include "mutate/archive.h"

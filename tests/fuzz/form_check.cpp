@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "driver/pipeline/generate.h"
+
 namespace toroid::fuzz {
 namespace {
 

@@ -199,7 +199,7 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
     }
   }
 
-  std::call_once(is_prepared_, [&] { prepared_bytes_ = variant_.prepare(context.host, name_, constants_.data(), nullptr); });
+  std::call_once(is_prepared_, [&] { prepared_bytes_ = variant_.prepare_in_memory(context.host, name_, constants_.data(), nullptr); });
   char* const shared = prepared_bytes_ ? prepared_bytes_->data() : nullptr;
   OutputTensors late_outputs(context.late_outputs);
   variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, *prepared.sizes_,

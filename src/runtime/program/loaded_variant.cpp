@@ -48,8 +48,8 @@ CallLayout LoadedVariant::lay_out(const CallSizes& sizes) const {
   return layout;
 }
 
-std::unique_ptr<HostBytes> LoadedVariant::prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants,
-                                                  const HostMemory* memory) const {
+std::unique_ptr<HostBytes> LoadedVariant::prepare_in_memory(RuntimeCallbacks& host, std::string_view name, const void* const* constants,
+                                                            const HostMemory* memory) const {
   if (tables.prepared_bytes == 0) return nullptr;
   const auto size = static_cast<size_t>(tables.prepared_bytes);
   auto prepared = asking_for(size, "what a program computes of its constants", [&] { return std::make_unique<HostBytes>(size, memory); });

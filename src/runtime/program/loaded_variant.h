@@ -39,8 +39,8 @@ class LoadedVariant {
   // Computes what is computed of the constants for all calls, which run is given: ToroidVariant::prepared_bytes. Throws as run does.
   void prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants, char* prepared) const;
   // The same in memory of this process; null where that is nothing.
-  std::unique_ptr<HostBytes> prepare(RuntimeCallbacks& host, std::string_view name, const void* const* constants,
-                                     const HostMemory* memory) const;
+  std::unique_ptr<HostBytes> prepare_in_memory(RuntimeCallbacks& host, std::string_view name, const void* const* constants,
+                                               const HostMemory* memory) const;
   // One call. `constants` in this variant's order; `outputs`: where each goes, null for late ones, which `late_outputs` gives memory to.
   // Throws what a callback had to say, and Error{InvalidInput}
   // that names the step, and the program as `name`, when an index is out of bounds or an integer divided by zero; Error{Environment}

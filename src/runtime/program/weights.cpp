@@ -11,7 +11,7 @@ char* Weights::prepared(const LoadedVariant& variant, size_t position, RuntimeCa
   std::call_once(prepared.once, [&] {
     std::vector<const void*> its;
     for (int32_t each : rows(variant.tables.constants, variant.tables.num_constants)) its.push_back(constants_[static_cast<size_t>(each)]);
-    prepared.bytes = variant.prepare(host, name, its.data(), memory_ ? &*memory_ : nullptr);
+    prepared.bytes = variant.prepare_in_memory(host, name, its.data(), memory_ ? &*memory_ : nullptr);
   });
   return prepared.bytes->data();
 }
