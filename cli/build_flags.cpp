@@ -15,6 +15,8 @@ void add_operators_flag(Flags& flags, CompileModelOptions& options) {
 
 void add_build_flags(Flags& flags, CompileModelOptions& options) {
   add_operators_flag(flags, options);
+  flags.add_option("--group", options.process_groups,
+                   "the ranks of a group of processes that the model names, as --group row=0,1; may be repeated");
   flags.add_flag("--debug", options.debug, "build for debuggers: -O1 -g, with the sources where TOROID_KEEP_FILES says");
   flags.add_flag("--assertions", options.assertions, "kernels check each access to memory; slower");
   flags.add_option("--without-pass", options.without_passes,

@@ -175,8 +175,10 @@ Toolchain& CompileSession::toolchain() {
 Program CompileSession::import(const std::filesystem::path& path, const CompileModelOptions& options) {
   return with_typed_memory("importing a model", [&] {
     std::shared_ptr<CustomOperators> operators = find_operators(path, options);
-    return is_model_text(path) ? read_model_text(path, std::move(operators))
-                               : import_pt2(path, {.is_supported = is_supported, .operators = std::move(operators)});
+    Program program = is_model_text(path) ? read_model_text(path, std::move(operators))
+                                          : import_pt2(path, {.is_supported = is_supported, .operators = std::move(operators)});
+    program.process_groups = process_groups_of(options);
+    return program;
   });
 }
 
@@ -248,6 +250,7 @@ CompiledModel CompileSession::compile(Program program, const CompileModelOptions
 CompiledModel CompileSession::compile_graph(Program program, const CompileModelOptions& given, CompiledModel model) {
   CompileModelOptions options = given;
   for (SizeValues& sizes : options.variants) sizes = by_symbols(program, sizes);
+  if (!options.process_groups.empty()) program.process_groups = process_groups_of(options);
   const std::string training = training_operators(program);
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;

@@ -83,6 +83,27 @@ std::vector<Isa> levels_of_text(std::string_view text) {
   return levels;
 }
 
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+// "0,2,4-7".
+std::optional<std::vector<int64_t>> ranks_of(std::string_view text) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  std::vector<int64_t> ranks;
+  for (;;) {
+    const std::string_view part = text.substr(0, text.find(','));
+    const size_t dash = part.find('-');
+    const auto first = number_of(part.substr(0, dash)), last = dash == std::string_view::npos ? first : number_of(part.substr(dash + 1));
+    if (!first || !last || *first > *last || *last >= kMostRanks) return std::nullopt;
+    for (int64_t rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
+    if (part.size() == text.size()) return ranks;
+    text.remove_prefix(part.size() + 1);
+  }
+}
+
 }  // namespace
 
 CompileOptions compiler_options(const CompileModelOptions& options) {
@@ -116,7 +137,22 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .variants = options.variants,
           .forms = forms_of(options),
           .target = target_text(options),
-          .choices = choices_text(options)};
+          .choices = choices_text(options),
+          .process_groups = options.process_groups};
+}
+
+std::map<std::string, std::vector<int64_t>> process_groups_of(const CompileModelOptions& options) {
+  std::map<std::string, std::vector<int64_t>> groups;
+  for (const std::string& text : options.process_groups) {
+    const size_t equals = text.find('=');
+    const auto ranks = equals == std::string::npos || equals == 0 ? std::nullopt : ranks_of(std::string_view(text).substr(equals + 1));
+    if (!ranks) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is no group of processes", text))
+          .help("give a name and ranks: --group row=0,1 --group all=0-3");
+    }
+    groups[text.substr(0, equals)] = *ranks;
+  }
+  return groups;
 }
 
 schedule::Forms forms_of(const CompileModelOptions& options) {

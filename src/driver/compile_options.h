@@ -46,6 +46,8 @@ struct CompileModelOptions {
   std::vector<std::string> without_passes = {};
   // Folders with the files of custom operators (docs/custom-operators.md), before those of TOROID_OPERATORS.
   std::vector<std::string> operators = {};
+  // Ranks of the groups of processes that collective operators name (docs/several-processes.md): "row=0,1", "column=0-3,6".
+  std::vector<std::string> process_groups = {};
   int optimization = 3;                          // the C++ compiler's -O level
   std::vector<std::string> compiler_flags = {};  // further ones for the C++ compiler; what they may be: toolchain/extra_flags.h
   // For debuggers: compiled with -g, at most -O1, from sources that stay in the folder that TOROID_KEEP_FILES names.
@@ -82,6 +84,9 @@ void set_device(CompileModelOptions& options, std::string_view name);
 // Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it; one for GPUs, whose target is set
 // already, is for all. Throws Error{InvalidOption} for another text.
 void set_levels(CompileModelOptions& options, std::string_view text);
+
+// The options' as Program::process_groups. Throws Error{InvalidOption} for a text that is none.
+std::map<std::string, std::vector<int64_t>> process_groups_of(const CompileModelOptions& options);
 
 // Where the custom operators of a model are looked for: the options' folders, those of TOROID_OPERATORS, and beside it.
 std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& model, const CompileModelOptions& options);

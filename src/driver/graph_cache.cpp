@@ -40,6 +40,7 @@ void add_common(KeyBuilder& key, const GraphKeyParts& parts, const Toolchain& to
   if (parts.forms != schedule::Forms::Measured) options["forms"] = schedule::to_string(parts.forms);
   if (!parts.choices.empty()) options["choices"] = parts.choices;
   if (!parts.target.empty()) options["target"] = parts.target;
+  for (const std::string& group : parts.process_groups) options["process group " + group] = "yes";
   for (size_t i = 0; i < parts.variants.size(); ++i) {
     std::string sizes;
     for (const auto& [name, value] : parts.variants[i]) sizes += fmt::format("{}={},", name, value);

@@ -35,6 +35,7 @@ struct GraphKeyParts {
   schedule::Forms forms = schedule::Forms::Measured;
   std::string target = {};   // of a GPU: its architecture and what compiles for it; empty: a processor
   std::string choices = {};  // how library kernels' implementations are chosen; empty: when they are called
+  std::vector<std::string> process_groups = {};
 };
 
 // `operators`: CustomOperators::fingerprint.

@@ -252,6 +252,29 @@ TEST(Groups, AreAsLargeAsTheProgramSays) {
       1);
 }
 
+TEST(Groups, AreReadFromTexts) {
+  using Groups = std::map<std::string, std::vector<int64_t>>;
+  EXPECT_EQ(process_groups_of({.process_groups = {"row=0,1", "all=0-2,7"}}), (Groups{{"row", {0, 1}}, {"all", {0, 1, 2, 7}}}));
+  for (const char* wrong : {"row", "=0", "row=", "row=0,", "row=1-0", "row=-1", "row=0;1", "row=0-9999999"}) {
+    EXPECT_EQ(message_of([&] { process_groups_of({.process_groups = {wrong}}); }),
+              fmt::format("'{}' is no group of processes\ngive a name and ranks: --group row=0,1 --group all=0-3", wrong));
+  }
+}
+
+// In keys, too: another group is another program.
+TEST(Groups, OfAnOptionAreThoseOfTheProgram) {
+  constexpr std::string_view kText = "graph(x: f32[3]) {\n  a: f32[3] = _c10d_functional::all_reduce(x, \"sum\", \"pair\")\n  return a\n}";
+  const auto of_option = [&](const char* group) {
+    return TestSession::get().compile(parse_text(kText), {.process_groups = {group}, .optimization = 1});
+  };
+  const CompiledModel low = of_option("pair=0,1"), high = of_option("pair=2-3");
+  expect_in_all_ranks([&](int rank) {
+    const HostTensor found = (rank < 2 ? low : high).load(1).run(std::vector<HostTensor>{input_of(rank, DType::F32, {3})})[0];
+    const int first = rank / 2 * 2;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(found.double_at(i), element(first, i) + element(first + 1, i)) << i;
+  });
+}
+
 TEST(Groups, HaveRanksThatTheModelDoesNotSay) {
   constexpr std::string_view kText = "graph(x: f32[3]) {\n  a: f32[3] = _c10d_functional::all_reduce(x, \"sum\", \"7\")\n  return a\n}";
   EXPECT_EQ(message_of([&] { compiled(kText); }),
