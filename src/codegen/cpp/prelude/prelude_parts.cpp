@@ -101,6 +101,13 @@ std::string_view behind_word(std::string_view directive) {
   return directive.substr(static_cast<size_t>(word.data() - directive.data()) + word.size());
 }
 
+// A definition of a name that is reserved for the compiler's library, as _GNU_SOURCE: its headers read it, the text does not.
+bool sets_up_headers(std::string_view directive) {
+  const std::string_view rest = behind_word(directive);
+  const size_t begin = rest.find_first_not_of(" \t");
+  return word_of(directive) == "define" && begin + 1 < rest.size() && rest[begin] == '_' && rest[begin + 1] >= 'A' && rest[begin + 1] <= 'Z';
+}
+
 struct Macro {
   std::vector<std::string_view> parameters;
   std::vector<Token> body;
@@ -261,7 +268,7 @@ class PreludeParts::Reader {
     std::vector<Token> declarations;
     for (const Token& token : tokens_) {
       if (token.kind == TokenKind::Directive) {
-        is_kept = is_kept || word_of(token.text) == "include";
+        is_kept = is_kept || word_of(token.text) == "include" || sets_up_headers(token.text);
         take_directive(token.text, part);
       } else {
         declarations.push_back(token);

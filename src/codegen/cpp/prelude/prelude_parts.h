@@ -8,7 +8,7 @@
 //   LIBMVEC(log, logf, log)                        defines op_log_v and the functions that the macro declares
 //   #if … #endif                                   one part
 //
-// A part that defines no name is always kept: a pragma, an #include.
+// A part that defines no name is always kept: a pragma, an #include. So is what headers read: #define _GNU_SOURCE.
 #pragma once
 
 #include <deque>

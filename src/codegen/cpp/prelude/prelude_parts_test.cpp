@@ -47,6 +47,11 @@ TEST(PreludeParts, NothingIsUsedByNothingButWhatHasNoName) {
   EXPECT_EQ(PreludeParts(kText).used_by("int x = 1;  // twice\n"), "#pragma GCC visibility push(hidden)\n");
 }
 
+TEST(PreludeParts, WhatHeadersReadIsKeptBeforeThem) {
+  const std::string text = "#define _GNU_SOURCE 1  // for sincos\n#include <math.h>\n#define __inner 1\n#define OWN 1\n";
+  EXPECT_EQ(PreludeParts(text).used_by(""), "#define _GNU_SOURCE 1  // for sincos\n#include <math.h>\n");
+}
+
 TEST(PreludeParts, NamesBringWhatTheirDeclarationsName) {
   const PreludeParts parts(kText);
   const std::string sine = parts.used_by("float f(float x) { return op_sine(x); }");
