@@ -12,9 +12,11 @@
 #include "driver/gpu_binaries.h"
 #include "graph/text/text.h"
 #include "runtime/cuda/graph.h"
+#include "runtime/pool/pool.h"
 
 extern "C" void fake_gpu_counts(int* captures, int* updates, int* graph_launches);
 extern "C" const char* fake_gpu_launches();
+extern "C" int fake_gpu_blocks(size_t bytes, int device);
 
 namespace toroid {
 namespace {
@@ -195,6 +197,43 @@ graph(x: f32[64, 64]) {{
   EXPECT_TRUE(program.calls_on_host().empty());
   EXPECT_TRUE(program.graph_obstacles().empty());
   EXPECT_NE(program.graph_nodes(), std::nullopt);
+}
+
+// And anew for weights that replace others; tests/c_api/gpu_weights.c has the weights themselves.
+TEST_F(DeviceProgram, WhatIsPreparedOfWeightsIsThereOnceForAllContexts) {
+  const std::vector<std::string> ones(64 * 64, "1.0");
+  const CompiledModel model = session().compile(parse_text(fmt::format(R"(constant 0 "a": f32[64, 64] = [{}]
+graph(x: f32[64]) {{
+  a: f32[64, 64] = constant(0)
+  b: f32[64, 64], i: i64[64, 64] = aten::sort(a)
+  y: f32[64, 64] = aten::mul.Tensor(x, b)
+  z: f32[64] = aten::sum.dim_IntList(y, [1])
+  return z
+}}
+)",
+                                                                       fmt::join(ones, ", "))),
+                                                {.target = codegen::Target::Cuda});
+  const auto program = std::make_shared<LoadedProgram>(model.library, model.constants, model.owner, model.name, RuntimePool::shared(1));
+  const auto bytes = static_cast<size_t>(general_variant(program->tables()).prepared_bytes);
+  ASSERT_GE(bytes, 64 * 64 * sizeof(float));
+  const auto blocks = [&] { return library_.function<decltype(fake_gpu_blocks)>("fake_gpu_blocks")(bytes, 0); };
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, {64})};
+  const int before = blocks();
+  {
+    Executable one(program), other(program);
+    one.run(inputs);
+    const int with_one = blocks();
+    EXPECT_GT(with_one, before);
+    other.run(inputs);
+    EXPECT_EQ(blocks(), with_one);
+    const LoadedProgram::NewValue value = {0, std::make_shared<const AlignedBytes>(64 * 64 * sizeof(float))};
+    program->replace_weights({&value, 1});
+    one.run(inputs);
+    EXPECT_GT(blocks(), with_one);
+    other.run(inputs);
+    EXPECT_EQ(blocks(), with_one);
+  }
+  EXPECT_EQ(blocks(), before);
 }
 
 TEST_F(DeviceProgram, StateStaysOnTheDevice) {
