@@ -11,6 +11,9 @@
 #   CLANG=1                      builds them with clang++; results are then within tolerance
 set -euo pipefail
 
+# The example's inputs are zeros, of which the model unbacked makes a size that has to be larger.
+refuses_zeros() { grep -q '= 0 is outside of .*, which the program relies on' "$1"; }
+
 # compare MODEL: prints a line for each of its inputs: right or wrong.
 compare() {
   local model=$1 name inputs verdict
@@ -19,7 +22,7 @@ compare() {
   export CCACHE_BASEDIR=$tree CCACHE_NOHASHDIR=1 # trees differ in their folder alone
   TOROID_ONEDNN=0 "$build/toroid" compile "$model" --emit-source "$tree/source" "${flags[@]}" 2>"$tree/log" &&
     { cmake -S "$tree/source" -B "$tree/build" -G Ninja "${configure[@]}" && cmake --build "$tree/build" -j "$build_jobs"; } >"$tree/log" 2>&1 &&
-    "${emulator[@]}" "$tree/build/example" "$tree/build/$name.so" >"$tree/log" 2>&1 ||
+    { "${emulator[@]}" "$tree/build/example" "$tree/build/$name.so" >"$tree/log" 2>&1 || refuses_zeros "$tree/log"; } ||
     { echo "wrong $name: $(grep -A 12 "ERROR: \|error: " "$tree/log" || tail -n 20 "$tree/log")" && return; }
   if [[ -n ${CROSS:-} && ! -e $work/run_package ]]; then
     (cd "$root" && "$CROSS-g++" -std=c++20 -O1 -w -DFMT_HEADER_ONLY -Isrc -Iinclude -idirafter "$work/headers" tests/package/run_package.cpp \
