@@ -26,4 +26,4 @@ level_of '(Avx512|[a-z_]*avx512)' avx512
 for name in "${amx[@]}"; do
   grep -E "^[^ ]+ toroid::($name)" <<<"$named" | sed 's/^/amx /' || { echo "level_code.sh: no function is called $name" >&2 && exit 1; }
 done | sort -u
-sed -nE 's/^([^ ]+ toroid::emulated(_[a-z]+)?::.*)/emulated-amx \1/p' <<<"$named"
+sed -nE 's/^([^ ]+ toroid::emulated[a-z_]*::.*)/emulated-amx \1/p' <<<"$named"

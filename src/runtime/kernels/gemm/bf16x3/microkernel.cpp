@@ -135,8 +135,10 @@ namespace beside_rows {
 #undef TOROID_TARGET
 }  // namespace beside_rows
 #include "runtime/kernels/isa/emulated_amx.inc"
+}  // namespace
 #undef TOROID_ROWS
 #define TOROID_ROWS CalledRowSplitter
+// Symbols of their own, which packages may leave out (package/level_code.sh).
 namespace emulated_beside_rows {
 // Emulation takes little code rather than little time.
 struct CalledRowSplitter {
@@ -153,6 +155,7 @@ struct CalledRowSplitter {
 #define TOROID_ROWS NoRows
 #else
 #include "runtime/kernels/isa/emulated_amx.inc"
+}  // namespace
 #endif
 
 namespace emulated_alone {
@@ -161,8 +164,6 @@ namespace emulated_alone {
 #undef TOROID_TARGET
 }  // namespace emulated_alone
 #undef TOROID_ROWS
-
-}  // namespace
 
 void RowsToSplit::split_plainly() {
   for (; !rows_.empty(); rows_ = rows_.subspan(1), step_ = steps_.first) {
