@@ -226,7 +226,7 @@ graph(x: f32[64]) {{
     EXPECT_GT(with_one, before);
     other.run(inputs);
     EXPECT_EQ(blocks(), with_one);
-    const LoadedProgram::NewValue value = {0, std::make_shared<const AlignedBytes>(64 * 64 * sizeof(float))};
+    const LoadedProgram::NewValue value = {0, std::make_shared<const HostBytes>(64 * 64 * sizeof(float), nullptr)};
     program->replace_weights({&value, 1});
     one.run(inputs);
     EXPECT_GT(blocks(), with_one);
