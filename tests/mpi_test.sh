@@ -45,6 +45,14 @@ export TOROID_CACHE_DIR=$folder/cache
 timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
 
+# The same as a package, which opens MPI by itself.
+"$toroid" compile "$folder/model.txt" -o "$folder/model.so" >/dev/null
+[[ $(readelf -d "$folder/model.so" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | grep -v ld-linux | sort | tr '\n' ' ') == "libc.so.6 libdl.so.2 libm.so.6 " ]] ||
+  { readelf -d "$folder/model.so" | grep NEEDED && exit 1; }
+sed -i 's/model.txt/model.so/' "$folder/rank.sh"
+timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+[[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
+
 # Too few of them, and one whose file is missing, in which the others would wait.
 ! timeout 60 "${launch[@]}" -n 2 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1
 grep -q 'the program is one of 4 processes, of which 2 run' "$folder/said" || { cat "$folder/said" && exit 1; }

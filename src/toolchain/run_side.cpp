@@ -104,7 +104,8 @@ std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUs
   for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
   }
-  if (use.gpu) arguments.push_back(file("libdl.so.2"));  // opens the driver; newer glibcs have it as well, without code
+  // Opens the driver and MPI; newer glibcs have it as well, without code.
+  if (use.gpu || use.system_libraries) arguments.push_back(file("libdl.so.2"));
   return arguments;
 }
 

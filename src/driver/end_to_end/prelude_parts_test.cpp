@@ -29,8 +29,8 @@ TEST(PreludeParts, EachNameOfThePreludeCompilesWithItsParts) {
 
 // What says so is named nowhere else in the text.
 TEST(PreludeParts, EmulatedProgramsReadHeadersOfCAlone) {
-  const codegen::GeneratedProgram code = generate_code(
-      parse_text("graph(x: f32[4]) { y: f32[4] = aten::exp(x) return y }"), {.target = codegen::Target::EmulatedCuda});
+  const codegen::GeneratedProgram code =
+      generate_code(parse_text("graph(x: f32[4]) { y: f32[4] = aten::exp(x) return y }"), {.target = codegen::Target::EmulatedCuda});
   const std::string prelude = code.unit_prelude->used_by(code.units[0]);
   const size_t option = prelude.find("#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS"), header = prelude.find("#include <math.h>");
   EXPECT_LT(option, header) << prelude;

@@ -105,7 +105,8 @@ std::string_view behind_word(std::string_view directive) {
 bool sets_up_headers(std::string_view directive) {
   const std::string_view rest = behind_word(directive);
   const size_t begin = rest.find_first_not_of(" \t");
-  return word_of(directive) == "define" && begin + 1 < rest.size() && rest[begin] == '_' && rest[begin + 1] >= 'A' && rest[begin + 1] <= 'Z';
+  return word_of(directive) == "define" && begin + 1 < rest.size() && rest[begin] == '_' && rest[begin + 1] >= 'A' &&
+         rest[begin + 1] <= 'Z';
 }
 
 struct Macro {
