@@ -3,9 +3,10 @@ find_program(TOROID_CCACHE ccache)
 if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header defeats ccache unless it is told that its time stamps do not matter. Comments count: g++ knows the headers
   # inside a precompiled one by their bytes, and a checkout whose headers differ in a comment alone must not get another one's.
+  # Precompiled headers have a hundred megabytes, which INODECACHE hashes once, not for each file that takes one.
   # The compiler's list of what it read (DEPEND) takes the place of a run of the preprocessor, which is in vain while the cache is empty.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1 CCACHE_DEPEND=1
-      CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
+      CCACHE_INODECACHE=1 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
 endif()
 find_program(TOROID_MOLD mold)
 if(TOROID_MOLD)
