@@ -23,6 +23,17 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns about overflow inside its own std::string.
   add_compile_options(-fpch-preprocess -Wno-stringop-overflow -Wno-restrict -Wno-array-bounds)
 endif()
+# What runs once in a compilation, and tests that compute much, are optimised a little: -O1 without the passes of g++ that take longest for
+# what they gain there. Inlining, and what makes values of loads, stays. Without these passes a warning of g++ errs.
+set(TOROID_A_LITTLE -O1)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  foreach(pass tree-pta tree-dominator-opts tree-sink tree-slsr tree-bit-ccp tree-loop-optimize ssa-phiopt ivopts move-loop-invariants
+          if-conversion if-conversion2 split-wide-types compare-elim combine-stack-adjustments shrink-wrap reorder-blocks cprop-registers
+          forward-propagate guess-branch-probability)
+    list(APPEND TOROID_A_LITTLE -fno-${pass})
+  endforeach()
+  list(APPEND TOROID_A_LITTLE -Wno-maybe-uninitialized)
+endif()
 # Executables compile like libraries: with -fPIE they could not share the precompiled header.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE -fPIC)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # checks stay on: TOROID_CHECK does not depend on NDEBUG
