@@ -22,8 +22,8 @@ struct GeneratedKernel {
 
 // A product of float32 by a matrix: what of its sizes every call has.
 struct ProductShape {
-  std::optional<int64_t> rows, columns, depth;         // of the result, and of what is summed
-  bool right_by_rows = true, right_by_columns = true;  // the right side's rows, or columns, may be contiguous
+  std::optional<int64_t> rows = {}, columns = {}, depth = {};  // of the result, and of what is summed
+  bool right_by_rows = true, right_by_columns = true;          // the right side's rows, or columns, may be contiguous
 };
 
 struct GeneratedProgram {
