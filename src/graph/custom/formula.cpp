@@ -39,18 +39,10 @@ class FormulaReader : private OperationReader {
 
   void read_node() {
     const size_t start = cursor_.place();
-    std::vector<std::string> names;
     declared_types_.clear();
     inputs_.clear();
     axes_.clear();
-    do {
-      names.push_back(new_name());
-      if (std::count(names.begin(), names.end(), names.back()) > 1) cursor_.fail_at(start, "a name is given twice");
-      if (cursor_.accept(":")) declared_types_.push_back(type());
-    } while (cursor_.accept(","));
-    cursor_.expect("=");
-    if (!declared_types_.empty() && declared_types_.size() != names.size())
-      cursor_.fail_at(start, "either all results have a type or none");
+    const std::vector<std::string> names = results([this] { return new_name(); });
     Op op = operation();
     check(op, start);
     std::vector<ValueId> values;

@@ -32,6 +32,23 @@ class OperationReader : public TextReader {
     return {static_cast<uint32_t>(inputs_.size() - 1)};
   }
 
+  // What stands before a node's operation: the names of its results, each read by new_name(), with the types of all or none of them in
+  // declared_types_.
+  template <class NewName>
+  std::vector<std::string> results(const NewName& new_name) {
+    const size_t start = cursor_.place();
+    std::vector<std::string> names;
+    do {
+      names.push_back(new_name());
+      if (std::count(names.begin(), names.end(), names.back()) > 1) cursor_.fail_at(start, "a name is given twice");
+      if (cursor_.accept(":")) declared_types_.push_back(type());
+    } while (cursor_.accept(","));
+    cursor_.expect("=");
+    if (!declared_types_.empty() && declared_types_.size() != names.size())
+      cursor_.fail_at(start, "either all results have a type or none");
+    return names;
+  }
+
   Op operation() {
     const size_t start = cursor_.place();
     const std::string name = cursor_.word("an operation", true);

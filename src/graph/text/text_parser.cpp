@@ -252,17 +252,7 @@ class TextParser : private OperationReader {
     const size_t start = cursor_.place();
     std::vector<std::string> names;
     declared_types_.clear();
-    if (has_results()) {
-      do {
-        names.push_back(new_name());
-        if (std::count(names.begin(), names.end(), names.back()) > 1) cursor_.fail_at(start, "a name is given twice");
-        if (cursor_.accept(":")) declared_types_.push_back(type());
-      } while (cursor_.accept(","));
-      cursor_.expect("=");
-    }
-    if (!declared_types_.empty() && declared_types_.size() != names.size()) {
-      cursor_.fail_at(start, "either all results have a type or none");
-    }
+    if (has_results()) names = results([this] { return new_name(); });
     inputs_.clear();
     axes_.clear();
     Op op = operation();
