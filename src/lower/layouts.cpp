@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lower/phased_convolution.h"
+#include "lower/convolutions/phased_convolution.h"
 #include "support/match.h"
 
 namespace toroid {

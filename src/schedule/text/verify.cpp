@@ -6,7 +6,7 @@
 
 #include "graph/shape_error.h"
 #include "loop/verify.h"
-#include "lower/filter_gradient.h"
+#include "lower/convolutions/filter_gradient.h"
 #include "schedule/axes.h"
 #include "schedule/buffer_lists.h"
 #include "schedule/cuda/attention/written_attention.h"

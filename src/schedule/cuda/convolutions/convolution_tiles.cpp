@@ -5,8 +5,8 @@
 #include <limits>
 #include <span>
 
+#include "lower/convolutions/packed_convolution.h"
 #include "lower/layouts.h"
-#include "lower/packed_convolution.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/cuda_grid.h"
 

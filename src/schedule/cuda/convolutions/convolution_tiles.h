@@ -2,7 +2,7 @@
 //
 // Such a kernel is a product of what lies around each pixel and the filters (implicit GEMM; codegen/cuda/prelude/convolution.inc), of
 // 16-bit floats on tensor cores. It reads both 16 bytes at a time, so channels lie next to each other in packs, as
-// lower/packed_convolution.h brings them.
+// lower/convolutions/packed_convolution.h brings them.
 #pragma once
 
 #include <array>

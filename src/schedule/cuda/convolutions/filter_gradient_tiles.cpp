@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "lower/filter_gradient.h"
+#include "lower/convolutions/filter_gradient.h"
+#include "lower/convolutions/packed_convolution.h"
 #include "lower/layouts.h"
-#include "lower/packed_convolution.h"
 
 namespace toroid::schedule {
 FilterGradientAttempt as_filter_gradient_of_tiles(const loop::LoopProgram& program, const loop::Call& call,

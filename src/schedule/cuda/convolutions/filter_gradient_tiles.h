@@ -16,7 +16,7 @@ struct FilterGradientAttempt {
   std::optional<FilterGradientShape> shape;
   std::string_view reason = {};  // without a shape: why
 };
-// Of a call of lower/filter_gradient.h.
+// Of a call of lower/convolutions/filter_gradient.h.
 FilterGradientAttempt as_filter_gradient_of_tiles(const loop::LoopProgram& program, const loop::Call& call,
                                                   const std::vector<BufferId>& outputs);
 

@@ -20,7 +20,7 @@ inline constexpr int kMostSharedBytes = 232448;
 enum class Factors : uint8_t { Floats16, Int8, Floats32, Floats8 };
 enum class RightNumbers : uint8_t { OfLeft, Int8, E4M3, E5M2, Int4 };
 
-// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or of the bits of F8E4M3FN in F32 (lower/float8_factors.h), or, of
+// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or of the bits of F8E4M3FN in F32 (lower/products/float8_factors.h), or, of
 // few rows, of int8 in I32 and of float32.
 // Batches are two dims, the outer one of batches / inner_batches.
 struct ProductShape {

@@ -1,4 +1,4 @@
-#include "lower/convolution_loops.h"
+#include "lower/convolutions/convolution_loops.h"
 
 namespace toroid {
 namespace {

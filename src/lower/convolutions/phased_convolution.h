@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "graph/graph.h"
-#include "lower/convolution_loops.h"
+#include "lower/convolutions/convolution_loops.h"
 
 namespace toroid {
 

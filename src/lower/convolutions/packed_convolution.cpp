@@ -1,4 +1,4 @@
-#include "lower/packed_convolution.h"
+#include "lower/convolutions/packed_convolution.h"
 
 #include <algorithm>
 

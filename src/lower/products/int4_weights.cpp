@@ -1,4 +1,4 @@
-#include "lower/int4_weights.h"
+#include "lower/products/int4_weights.h"
 
 #include <algorithm>
 #include <map>

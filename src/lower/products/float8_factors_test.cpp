@@ -1,4 +1,4 @@
-#include "lower/float8_factors.h"
+#include "lower/products/float8_factors.h"
 
 #include <algorithm>
 

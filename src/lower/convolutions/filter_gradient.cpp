@@ -1,8 +1,8 @@
-#include "lower/filter_gradient.h"
+#include "lower/convolutions/filter_gradient.h"
 
 #include <algorithm>
 
-#include "lower/packed_convolution.h"
+#include "lower/convolutions/packed_convolution.h"
 
 namespace toroid {
 namespace {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "lower/convolution_loops.h"
+#include "lower/convolutions/convolution_loops.h"
 
 namespace toroid {
 

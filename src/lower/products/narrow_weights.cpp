@@ -1,4 +1,4 @@
-#include "lower/narrow_weights.h"
+#include "lower/products/narrow_weights.h"
 
 #include <limits>
 

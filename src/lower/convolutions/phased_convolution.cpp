@@ -1,8 +1,8 @@
-#include "lower/phased_convolution.h"
+#include "lower/convolutions/phased_convolution.h"
 
 #include <algorithm>
 
-#include "lower/packed_convolution.h"
+#include "lower/convolutions/packed_convolution.h"
 
 namespace toroid {
 namespace {
