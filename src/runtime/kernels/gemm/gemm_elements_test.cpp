@@ -103,6 +103,15 @@ TEST_P(GemmElements, AllCombinationsOfStrides) {
   }
 }
 
+// As in gemm_test.cpp.
+TEST_P(GemmElements, WholePanelsOfEveryDepth) {
+  RuntimePool pool(1);
+  for (int64_t around : {4, 128, 1024}) {
+    for (int64_t k = around - 3; k < around + 6; ++k)
+      check_elements(pool, DType::F64, 1, 71, 32, k, batch_layouts(71, k)[0], batch_layouts(k, 32)[0]);
+  }
+}
+
 // Past each of the blocking's sizes, and not a multiple of any.
 TEST_P(GemmElements, SeveralBlocks) {
   RuntimePool pool(3);

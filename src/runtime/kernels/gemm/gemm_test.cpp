@@ -64,6 +64,15 @@ TEST_P(Gemm, AllSmallShapes) {
   }
 }
 
+// Tiles of whole panels end row by row, if the depth has so many steps: around the lengths of those, of a block of a sum and of a part of a
+// panel. 71 rows are strips of six and five.
+TEST_P(Gemm, WholePanelsOfEveryDepth) {
+  RuntimePool pool(1);
+  for (int64_t around : {4, 128, 256, 1024}) {
+    for (int64_t k = around - 3; k < around + 6; ++k) check(pool, 71, 64, k, {k, 1}, {64, 1}, 65);
+  }
+}
+
 // In every form: rows by columns, a few rows, packed panels, one column. One float32 sum after the other errs by 1e-5 here and more.
 TEST_P(Gemm, LongSumsAreSumsOfBlocks) {
   RuntimePool pool(2);
