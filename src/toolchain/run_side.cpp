@@ -104,8 +104,8 @@ std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUs
   for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
   }
-  // Opens the driver and MPI; newer glibcs have it as well, without code.
-  if (use.gpu || use.system_libraries) arguments.push_back(file("libdl.so.2"));
+  // Where something is opened when it runs: a GPU's driver, MPI, oneDNN. Newer glibcs have the library too, without code.
+  arguments.insert(arguments.end(), {"-Wl,--as-needed", file("libdl.so.2"), "-Wl,--no-as-needed"});
   return arguments;
 }
 

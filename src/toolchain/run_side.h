@@ -28,7 +28,6 @@ struct RunSideUse {
   bool special_functions = false;
   bool onednn = false;
   bool gpu = false;
-  bool system_libraries = false;  // opened by name: MPI
 };
 // What the compiler is given besides the program's objects.
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use);

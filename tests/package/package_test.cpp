@@ -59,6 +59,15 @@ TEST_F(Packages, NeedTheCLibraryAlone) {
   }
 }
 
+// Of glibc 2.28 dlopen is in another library.
+TEST_F(Packages, NeedLibdlWhereTheyOpenLibraries) {
+  compile("graph(x: f32[4]) {\n  a: f32[4] = _c10d_functional::all_reduce(x, \"sum\", \"0\")\n  return a\n}\n", "collective.so");
+  const std::set<std::string> needed = found_in(output_of({"readelf", "-dW", path("collective.so")}), R"(\(NEEDED\).*\[(lib.*)\])");
+  EXPECT_EQ(needed, (std::set<std::string>{"libc.so.6", "libdl.so.2", "libm.so.6"}));
+  const std::set<std::string> versions = found_in(output_of({"readelf", "-VW", path("collective.so")}), R"(Name: GLIBC_2\.([0-9]+))");
+  for (const std::string& version : versions) EXPECT_LE(std::stoi(version), 28) << version;
+}
+
 TEST_F(Packages, NeedNoNewerGlibcThan2_28) {
   compile(mlp(), "mlp.so");
   const std::set<std::string> versions = found_in(output_of({"readelf", "-VW", path("mlp.so")}), R"(Name: GLIBC_2\.([0-9]+))");
