@@ -28,6 +28,7 @@ struct RunSideUse {
   bool special_functions = false;
   bool onednn = false;
   bool gpu = false;
+  bool mpi = false;
 };
 // What the compiler is given besides the program's objects.
 std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUse& use);

@@ -22,12 +22,16 @@ void refuse_libraries(const Program& program, const codegen::CustomEntries& entr
   }
 }
 
+// Of a library kernel among processes (library/collectives/collectives.h).
+bool is_collective_kernel(const std::string& name) { return name.starts_with("library.collectives."); }
+
 // Behind the units of all variants; what they draw and call is told to the rest of the program.
 void take_variant(AssembledProgram& all, codegen::CustomEntries& custom_entries, codegen::GeneratedProgram& code) {
   all.entry.linked_kernels.merge(code.linked_kernels);
   all.needs.products.insert(all.needs.products.end(), code.products.begin(), code.products.end());
   all.use.special_functions = all.use.special_functions || code.calls_special_functions;
   all.use.onednn = all.use.onednn || code.calls_onednn;
+  all.use.mpi = std::ranges::any_of(all.entry.linked_kernels, is_collective_kernel);
   for (auto& [op, entries] : code.custom_entries) custom_entries[op].merge(entries);
   std::ranges::move(code.units, std::back_inserter(all.sources.units));
   std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu.units));
