@@ -15,6 +15,10 @@
  *   - memory grows by no more than 8 MB, and an eighth for the allocator, once the most threads have run, and between a tenth of the seconds
  *     and their end; with swaps by no more than what contexts keep of the old weights.
  *
+ * `a core`: calls of one of the cores that are used, beside those of the first number of threads. `cores`: the same of a loop of additions and
+ * multiplications that reads no memory: what as many cores at once do of what one does, by their clock and by what they share. `share`: the one
+ * by the other.
+ *
  * Inputs are those of some_inputs.h. Linux. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -430,12 +434,41 @@ static void check_opens(long count) {
   has_failed |= wrong != 0 || has_grown(first_kib, kib);
 }
 
+/* Turns of a loop in registers, in a tenth of a second; the argument takes them. */
+static void* turn(void* argument) {
+  const double end = now_s() + 0.1;
+  double sums[8] = {1, 2, 3, 4, 5, 6, 7, 8}, turns = 0;
+  volatile double kept;
+  int i, k;
+  while (now_s() < end) {
+    for (i = 0; i < 10000; ++i) {
+      for (k = 0; k < 8; ++k) sums[k] = sums[k] * 0.999 + 1e-3;
+    }
+    ++turns;
+  }
+  kept = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
+  (void)kept;
+  *(double*)argument = turns;
+  return NULL;
+}
+static double turns_of(int threads) {
+  static pthread_t started[kMostThreads];
+  static double turns[kMostThreads];
+  double sum = 0;
+  int i;
+  for (i = 0; i < threads; ++i) {
+    if (pthread_create(&started[i], NULL, turn, &turns[i]) != 0) fail("pthread_create", "no thread");
+  }
+  for (i = 0; i < threads; ++i) pthread_join(started[i], NULL), sum += turns[i];
+  return sum;
+}
+
 int main(int argc, char** argv) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   const char* counts = "1,2,4,8,16,32,64";
   const char* next;
   long opens = 20, first_kib, last_kib, most = 1, threads, alone_threads = 0;
-  double elapsed, alone = 0;
+  double elapsed, alone = 0, turns_alone = 0;
   uint64_t* hashes;
   Worker sum;
   int i;
@@ -475,15 +508,17 @@ int main(int argc, char** argv) {
     if (threads > most) most = threads;
   }
   load_of((int)most, kPlain, warm_up, &elapsed, &first_kib);
-  printf("%8s %12s %12s %10s %9s %9s %9s %12s %9s\n", "threads", "calls", "calls/s", "a core", "mutexes", "waits", "sleeps", "MB at 1/10",
-         "MB");
+  printf("%8s %12s %12s %10s %7s %7s %9s %9s %9s %12s %9s\n", "threads", "calls", "calls/s", "a core", "cores", "share", "mutexes",
+         "waits", "sleeps", "MB at 1/10", "MB");
   for (next = counts; next != NULL; next = strchr(next, ','), next = next == NULL ? NULL : next + 1) {
-    double rate;
+    double rate, turns;
     threads = atol(next);
     sum = load_of((int)threads, kPlain, watch_memory, &elapsed, &last_kib);
     rate = (double)sum.calls / elapsed / (double)(threads < cores ? threads : cores);
-    if (alone_threads == 0) alone = rate, alone_threads = threads;
-    printf("%8ld %12ld %12.1f %9.2fx %9ld %9ld %9ld %12ld %9ld%s\n", threads, sum.calls, (double)sum.calls / elapsed, rate / alone,
+    turns = turns_of((int)threads) / (double)(threads < cores ? threads : cores);
+    if (alone_threads == 0) alone = rate, turns_alone = turns, alone_threads = threads;
+    printf("%8ld %12ld %12.1f %9.2fx %6.2fx %6.2fx %9ld %9ld %9ld %12ld %9ld%s\n", threads, sum.calls, (double)sum.calls / elapsed,
+           rate / alone, turns / turns_alone, rate / alone / (turns / turns_alone),
            sum.locked, sum.waited, sum.sleeps, tenth_kib / 1024, last_kib / 1024, sum.wrong ? "  WRONG" : "");
     has_failed |= sum.locked != 0 || sum.waited != 0 || has_grown(first_kib, last_kib) || has_grown(tenth_kib, last_kib);
   }
