@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -193,6 +192,28 @@ struct SymbolBinding {
   ValueId value;
 };
 
+// Values at addresses that stay, so that a reference to a value's sizes outlives the making of other values. Moving them asks for no memory,
+// as moving a std::deque does.
+class Values {
+ public:
+  Values() = default;
+  Values(const Values& other) {
+    all_.reserve(other.size());
+    for (const std::unique_ptr<Value>& each : other.all_) all_.push_back(std::make_unique<Value>(*each));
+  }
+  Values(Values&&) noexcept = default;
+  Values& operator=(const Values& other) { return *this = Values(other); }
+  Values& operator=(Values&&) noexcept = default;
+
+  size_t size() const { return all_.size(); }
+  const Value& operator[](size_t i) const { return *all_[i]; }
+  Value& operator[](size_t i) { return *all_[i]; }
+  void push_back(Value value) { all_.push_back(std::make_unique<Value>(std::move(value))); }
+
+ private:
+  std::vector<std::unique_ptr<Value>> all_;
+};
+
 class Graph {
  public:
   Graph();
@@ -230,7 +251,7 @@ class Graph {
   std::string unique_name(std::string base);
 
   std::vector<Node> nodes_;
-  std::deque<Value> values_;  // so that a reference to a value's sizes outlives the making of other values
+  Values values_;
   std::vector<Provenance> provenances_;
   std::unordered_map<std::string, uint32_t> names_;  // base name -> how many were made from it
 };
