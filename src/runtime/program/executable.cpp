@@ -45,7 +45,13 @@ struct Executable::State {
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
-  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer);
+  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+    compute(inputs, outputs, observer);
+    keep_written();
+  }
+  // A call up to where it may fail no more: new values of buffers are in `written`.
+  void compute(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer);
+  void keep_written();
   DeviceTimes time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
   void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
 
@@ -336,7 +342,7 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
   refuse_lost_weights();
 }
 
-void Executable::State::run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+void Executable::State::compute(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
   use_newest_weights();
   const Sized& call = find_sizes(inputs);
   place_inputs(inputs);
@@ -375,6 +381,9 @@ void Executable::State::run(std::span<const InputView> inputs, OutputAllocator& 
               call.sizes, output_places.data(), late);
   if (observer != nullptr) observer->end_call();
   refuse_lost_weights();
+}
+
+void Executable::State::keep_written() {
   for (auto& [constant, value] : written) {
     put_constant(constant, value.value.bytes().data());
     buffers[constant] = std::move(value);
@@ -417,12 +426,16 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
     }
   } outputs(results);
   results.begin_call();
-  run(views, outputs, nullptr);
+  compute(views, outputs, nullptr);
   const std::span<const int32_t> updates = program->updates(last_variant);
   outputs.made.resize(updates.size());
   for (size_t i = 0; i < updates.size(); ++i) {
-    if (updates[i] >= 0) outputs.made[i] = buffers[static_cast<size_t>(updates[i])].share();
+    if (updates[i] < 0) continue;
+    const auto its =
+        std::find_if(written.begin(), written.end(), [&](const auto& each) { return each.first == static_cast<size_t>(updates[i]); });
+    outputs.made[i] = its->second.share();
   }
+  keep_written();
   return std::move(outputs.made);
 }
 
