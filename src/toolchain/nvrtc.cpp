@@ -33,23 +33,14 @@ using Compilation = struct CompilationOpaque*;
 // clang-format on
 
 struct Functions {
-#define TOROID_NVRTC_MEMBER(name, symbol, ...) \
-  using name##_t = __VA_ARGS__;                \
-  name##_t* name = nullptr;
-  TOROID_NVRTC_FUNCTIONS(TOROID_NVRTC_MEMBER)
-#undef TOROID_NVRTC_MEMBER
+  TOROID_LIBRARY_FUNCTIONS(TOROID_NVRTC_FUNCTIONS)
 };
 
 Functions look_up() {
   static const SystemLibrary library("NVRTC", "TOROID_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"});
-  if (library.absence()) {
-    throw Error(ErrorKind::Environment, *library.absence())
-        .help("kernels for a GPU are compiled by it: install CUDA's NVRTC, or name the file in TOROID_NVRTC");
-  }
+  library.require("kernels for a GPU are compiled by it: install CUDA's NVRTC, or name the file in TOROID_NVRTC");
   Functions functions;
-#define TOROID_NVRTC_LOOK_UP(name, symbol, ...) functions.name = library.function<Functions::name##_t>(symbol);
-  TOROID_NVRTC_FUNCTIONS(TOROID_NVRTC_LOOK_UP)
-#undef TOROID_NVRTC_LOOK_UP
+  functions.look_up(library);
   return functions;
 }
 

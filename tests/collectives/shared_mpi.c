@@ -1,6 +1,7 @@
-// MPI for the tests: what toroid calls of it, among at most eight processes of one machine that share a file, with MPICH's binary interface.
+// MPI for the tests: what toroid calls of it, among at most eight processes of one machine that share a file, with MPICH's binary
+// interface.
 //
-//   SHARED_MPI_FILE=FILE SHARED_MPI_SIZE=4 SHARED_MPI_RANK=0 TOROID_MPI=libshared_mpi.so …     each rank so, with the same FILE, zeros at first
+//   SHARED_MPI_FILE=FILE SHARED_MPI_SIZE=4 SHARED_MPI_RANK=0 TOROID_MPI=libshared_mpi.so …     each rank so; FILE has zeros at first
 //
 // A communicator is the set of its ranks, one bit each. An operation is: everybody writes what it sends to its own part of the file, waits
 // for the others, reads theirs, and waits again. A wait that takes more than ten seconds ends the process: so a test never hangs.
@@ -111,7 +112,6 @@ int MPI_Type_contiguous(int count, int type, int* result) {
   return widths[*result] = count * width(type), 0;
 }
 int MPI_Type_commit(int* type) { return (void)type, 0; }
-int MPI_Type_free(int* type) { return (void)type, 0; }
 int MPI_Op_create(Combine* function, int commutes, int* result) {
   (void)commutes;
   *result = made_operations++;

@@ -19,6 +19,10 @@ SystemLibrary::SystemLibrary(std::string what, const char* variable, std::vector
   if (handle_ == nullptr) absence_ = formatted("no {}: {} cannot be opened", what_, tried);
 }
 
+void SystemLibrary::require(const char* help) const {
+  if (absence_) throw Error(ErrorKind::Environment, *absence_).help(help);
+}
+
 void* SystemLibrary::find(const char* symbol) const { return handle_ != nullptr ? dlsym(handle_, symbol) : nullptr; }
 
 void* SystemLibrary::need(const char* symbol) const {

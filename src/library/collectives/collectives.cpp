@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "library/collectives/mpi.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::collectives {
 namespace {
@@ -17,13 +18,6 @@ std::vector<int64_t> integers(std::span<const double> numbers) {
 }
 
 const Group& group_of(const LibraryCall& call, size_t at) { return collectives::group_of(call.attributes, at); }
-
-int64_t elements_of(std::span<const int64_t> sizes) {
-  int64_t count = 1;
-  for (int64_t size : sizes) count *= size;
-  return count;
-}
-int64_t bytes_of(const LibraryInput& x) { return elements_of(x.sizes) * size_bytes(x.dtype); }
 
 Reduction reduction_of(const LibraryCall& call) { return static_cast<Reduction>(call.attributes[0]); }
 
@@ -41,6 +35,12 @@ const Group& group_of(std::span<const double> attributes, size_t at) {
   return Group::of(std::span(numbers).subspan(1), numbers[0]);
 }
 
+int64_t source_of(std::span<const double> attributes, const Group& group) {
+  const auto source = static_cast<int64_t>(attributes[0]);
+  if (source >= 0 && source < group.size()) return source;
+  throw Error(ErrorKind::InvalidInput, formatted("a broadcast from process {} of {}", source, group.size()));
+}
+
 Exchange::Exchange(std::span<const double> attributes) {
   const auto parts = static_cast<size_t>(attributes[0]);
   received = integers(attributes.subspan(1, parts));
@@ -55,23 +55,23 @@ void Exchange::check(const Group& group) const {
 
 void all_reduce(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
-  group_of(call, 1).all_reduce(reduction_of(call), x.dtype, x.data, call.outputs[0].data, elements_of(x.sizes));
+  group_of(call, 1).all_reduce(reduction_of(call), x.dtype, x.data, call.outputs[0].data, numel(x.sizes));
   give_token(call);
 }
 
 void all_gather(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
   const Group& group = group_of(call, 0);
-  check_rows(group, elements_of(x.sizes), elements_of(call.outputs[0].sizes), "a gathering");
-  group.all_gather(x.data, call.outputs[0].data, bytes_of(x));
+  check_rows(group, numel(x.sizes), numel(call.outputs[0].sizes), "a gathering");
+  group.all_gather(x.data, call.outputs[0].data, bytes_of(x.dtype, x.sizes));
   give_token(call);
 }
 
 void reduce_scatter(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
   const Group& group = group_of(call, 1);
-  const int64_t part = elements_of(call.outputs[0].sizes);
-  check_rows(group, part, elements_of(x.sizes), "a scattering");
+  const int64_t part = numel(call.outputs[0].sizes);
+  check_rows(group, part, numel(x.sizes), "a scattering");
   group.reduce_scatter(reduction_of(call), x.dtype, x.data, call.outputs[0].data, part);
   give_token(call);
 }
@@ -81,21 +81,16 @@ void all_to_all(const LibraryCall& call) {
   const Exchange parts(call.attributes);
   const Group& group = group_of(call, parts.group_at);
   parts.check(group);
-  int64_t row = size_bytes(x.dtype);
-  for (int64_t size : x.sizes.subspan(1)) row *= size;
-  group.all_to_all(x.data, call.outputs[0].data, parts.sent, parts.received, row);
+  group.all_to_all(x.data, call.outputs[0].data, parts.sent, parts.received, bytes_of(x.dtype, x.sizes.subspan(1)));
   give_token(call);
 }
 
 void broadcast(const LibraryCall& call) {
   const LibraryInput& x = call.inputs[0];
   const Group& group = group_of(call, 1);
-  const auto source = static_cast<int64_t>(call.attributes[0]);
-  if (source < 0 || source >= group.size()) {
-    throw Error(ErrorKind::InvalidInput, formatted("a broadcast from process {} of {}", source, group.size()));
-  }
-  std::memcpy(call.outputs[0].data, x.data, static_cast<size_t>(bytes_of(x)));
-  group.broadcast(source, call.outputs[0].data, bytes_of(x));
+  const int64_t source = source_of(call.attributes, group);
+  std::memcpy(call.outputs[0].data, x.data, static_cast<size_t>(bytes_of(x.dtype, x.sizes)));
+  group.broadcast(source, call.outputs[0].data, bytes_of(x.dtype, x.sizes));
   give_token(call);
 }
 

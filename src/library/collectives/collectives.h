@@ -21,6 +21,9 @@ namespace toroid::collectives {
 // The GROUP that begins at this attribute.
 const Group& group_of(std::span<const double> attributes, size_t at);
 
+// A broadcast's source. Throws Error{InvalidInput} for none of the group.
+int64_t source_of(std::span<const double> attributes, const Group& group);
+
 // An all_to_all's attributes. Rows for each process and from each.
 struct Exchange {
   explicit Exchange(std::span<const double> attributes);

@@ -1,7 +1,6 @@
 #include "library/collectives/mpi.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +39,6 @@ using Combine = void(void* from, void* into, int* count, void* type);
   F(comm_create_group, "MPI_Comm_create_group", int(Handle, Handle, int, Handle*))           \
   F(type_contiguous, "MPI_Type_contiguous", int(int, Handle, Handle*))                       \
   F(type_commit, "MPI_Type_commit", int(Handle*))                                            \
-  F(type_free, "MPI_Type_free", int(Handle*))                                                \
   F(op_create, "MPI_Op_create", int(Combine*, int, Handle*))                                 \
   F(all_reduce, "MPI_Allreduce", int(const void*, void*, int, Handle, Handle, Handle))       \
   F(reduce, "MPI_Reduce", int(const void*, void*, int, Handle, Handle, int, Handle))         \
@@ -146,10 +144,7 @@ void divide(DType dtype, std::byte* data, int64_t elements, int64_t by) {
 const SystemLibrary& opened() {
   static const SystemLibrary* const library =
       new SystemLibrary("MPI", "TOROID_MPI", {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"});
-  if (library->absence()) {
-    throw Error(ErrorKind::Environment, *library->absence())
-        .help("programs of several processes need it: install Open MPI or MPICH (Debian: openmpi-bin), or name libmpi in TOROID_MPI");
-  }
+  library->require("programs of several processes need it: install Open MPI or MPICH (Debian: openmpi-bin), or name libmpi in TOROID_MPI");
   return *library;
 }
 
@@ -177,11 +172,7 @@ class Mpi {
   Handle bytes() const { return byte_; }
   const void* in_place() const { return in_place_; }
 
-#define TOROID_MPI_MEMBER(name, symbol, ...) \
-  using name##_t = __VA_ARGS__;              \
-  name##_t* name = nullptr;
-  TOROID_MPI_FUNCTIONS(TOROID_MPI_MEMBER)
-#undef TOROID_MPI_MEMBER
+  TOROID_LIBRARY_FUNCTIONS(TOROID_MPI_FUNCTIONS)
 
  private:
   Mpi();
@@ -199,9 +190,7 @@ class Mpi {
 };
 
 Mpi::Mpi() : library_(opened()) {
-#define TOROID_MPI_LOOK_UP(name, symbol, ...) name = library_.function<name##_t>(symbol);
-  TOROID_MPI_FUNCTIONS(TOROID_MPI_LOOK_UP)
-#undef TOROID_MPI_LOOK_UP
+  look_up(library_);
   if (void* const world = library_.find("ompi_mpi_comm_world")) {
     world_ = reinterpret_cast<Handle>(world);
     byte_ = reinterpret_cast<Handle>(library_.find("ompi_mpi_byte"));

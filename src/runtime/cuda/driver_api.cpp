@@ -50,9 +50,7 @@ Opened open() {
   opened.absence = library.absence();
   if (opened.absence) return opened;
   try {
-#define TOROID_CUDA_LOOK_UP(name, symbol, ...) opened.functions.name = library.function<Driver::name##_t>(symbol);
-    TOROID_CUDA_DRIVER_FUNCTIONS(TOROID_CUDA_LOOK_UP)
-#undef TOROID_CUDA_LOOK_UP
+    opened.functions.look_up(library);
   } catch (const Error& error) {
     opened.absence = formatted("the NVIDIA driver is too old: {}", error.message());
     return opened;

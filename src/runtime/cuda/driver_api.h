@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "base/file/system_library.h"
+
 namespace toroid::cuda {
 
 using Result = int;  // 0: success
@@ -94,11 +96,7 @@ inline constexpr int kProgrammaticStreamSerialization = 6;
 // clang-format on
 
 struct Driver {
-#define TOROID_CUDA_MEMBER(name, symbol, ...) \
-  using name##_t = __VA_ARGS__;               \
-  name##_t* name = nullptr;
-  TOROID_CUDA_DRIVER_FUNCTIONS(TOROID_CUDA_MEMBER)
-#undef TOROID_CUDA_MEMBER
+  TOROID_LIBRARY_FUNCTIONS(TOROID_CUDA_DRIVER_FUNCTIONS)
 };
 
 // Attributes that are asked for.

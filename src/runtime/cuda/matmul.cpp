@@ -46,23 +46,14 @@ constexpr size_t kWorkspace = 32 << 20;  // as much as the library asks for on H
 // clang-format on
 
 struct Functions {
-#define TOROID_CUBLASLT_MEMBER(name, symbol, ...) \
-  using name##_t = __VA_ARGS__;                   \
-  name##_t* name = nullptr;
-  TOROID_CUBLASLT_FUNCTIONS(TOROID_CUBLASLT_MEMBER)
-#undef TOROID_CUBLASLT_MEMBER
+  TOROID_LIBRARY_FUNCTIONS(TOROID_CUBLASLT_FUNCTIONS)
 };
 
 Functions look_up() {
   static const SystemLibrary library("cuBLASLt", "TOROID_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
-  if (library.absence()) {
-    throw Error(ErrorKind::Environment, *library.absence())
-        .help("matrix products on a GPU need it: install CUDA's libcublas, or name the file in TOROID_CUBLASLT");
-  }
+  library.require("matrix products on a GPU need it: install CUDA's libcublas, or name the file in TOROID_CUBLASLT");
   Functions functions;
-#define TOROID_CUBLASLT_LOOK_UP(name, symbol, ...) functions.name = library.function<Functions::name##_t>(symbol);
-  TOROID_CUBLASLT_FUNCTIONS(TOROID_CUBLASLT_LOOK_UP)
-#undef TOROID_CUBLASLT_LOOK_UP
+  functions.look_up(library);
   return functions;
 }
 

@@ -12,7 +12,7 @@
 #include "base/file/system_library.h"
 #include "library/collectives/collectives.h"
 #include "library/collectives/mpi.h"
-#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
 
 namespace toroid::cuda {
 namespace {
@@ -43,23 +43,14 @@ struct UniqueId {
 // clang-format on
 
 struct NcclFunctions {
-#define TOROID_NCCL_MEMBER(name, symbol, ...) \
-  using name##_t = __VA_ARGS__;               \
-  name##_t* name = nullptr;
-  TOROID_NCCL_FUNCTIONS(TOROID_NCCL_MEMBER)
-#undef TOROID_NCCL_MEMBER
+  TOROID_LIBRARY_FUNCTIONS(TOROID_NCCL_FUNCTIONS)
 };
 
 NcclFunctions look_up_nccl() {
   static const SystemLibrary library("NCCL", "TOROID_NCCL", {"libnccl.so.2"});
-  if (library.absence()) {
-    throw Error(ErrorKind::Environment, *library.absence())
-        .help("programs of several GPUs need it: install NVIDIA's libnccl2, or name the file in TOROID_NCCL");
-  }
+  library.require("programs of several GPUs need it: install NVIDIA's libnccl2, or name the file in TOROID_NCCL");
   NcclFunctions functions;
-#define TOROID_NCCL_LOOK_UP(name, symbol, ...) functions.name = library.function<NcclFunctions::name##_t>(symbol);
-  TOROID_NCCL_FUNCTIONS(TOROID_NCCL_LOOK_UP)
-#undef TOROID_NCCL_LOOK_UP
+  functions.look_up(library);
   return functions;
 }
 
@@ -113,11 +104,7 @@ Communicator communicator_of(const Group& group, int device) {
   return made;
 }
 
-int64_t count_of(const ToroidOperand& operand) {
-  int64_t count = 1;
-  for (int32_t d = 0; d < operand.rank; ++d) count *= operand.sizes[d];
-  return count;
-}
+std::span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, static_cast<size_t>(operand.rank)}; }
 
 class Collective {
  public:
@@ -128,18 +115,20 @@ class Collective {
         from_(static_cast<const char*>(call.inputs[0].data)),
         to_(static_cast<char*>(call.outputs[0].data)),
         dtype_(static_cast<DType>(call.inputs[0].dtype)),
-        elements_(count_of(call.inputs[0])),
-        bytes_(static_cast<size_t>(elements_ * size_bytes(dtype_))) {}
+        sizes_(sizes_of(call.inputs[0])),
+        bytes_(static_cast<size_t>(bytes_of(dtype_, sizes_))) {}
 
   bool start(std::string_view name) const {
-    if (name == "all_reduce") return reduce(nccl().all_reduce, elements_);
-    if (name == "reduce_scatter") return reduce(nccl().reduce_scatter, count_of(call_.outputs[0]));
+    if (name == "all_reduce") return reduce(nccl().all_reduce, numel(sizes_));
+    if (name == "reduce_scatter") return reduce(nccl().reduce_scatter, numel(sizes_of(call_.outputs[0])));
     if (name == "all_gather") {
       const Communicator all = communicator(0);
       check_nccl(nccl().all_gather(from_, to_, bytes_, kNcclBytes, all, stream_), "to gather");
     } else if (name == "broadcast") {
-      const Communicator all = communicator(1);
-      check_nccl(nccl().broadcast(from_, to_, bytes_, kNcclBytes, static_cast<int>(call_.numbers[0]), all, stream_), "to broadcast");
+      const Group& group = collectives::group_of(attributes(), 1);
+      const auto source = static_cast<int>(collectives::source_of(attributes(), group));
+      const Communicator all = communicator_of(group, device_);
+      check_nccl(nccl().broadcast(from_, to_, bytes_, kNcclBytes, source, all, stream_), "to broadcast");
     } else {
       exchange();
     }
@@ -164,7 +153,7 @@ class Collective {
     const Group& group = collectives::group_of(attributes(), parts.group_at);
     const Communicator all = communicator_of(group, device_);
     parts.check(group);
-    const size_t rows = static_cast<size_t>(std::max<int64_t>(call_.inputs[0].sizes[0], 1)), row = bytes_ / rows;
+    const auto row = static_cast<size_t>(bytes_of(dtype_, sizes_.subspan(1)));
     check_nccl(nccl().group_start(), "to exchange");
     size_t sent = 0, received = 0;
     for (size_t process = 0; process < parts.sent.size(); ++process) {
@@ -182,7 +171,7 @@ class Collective {
   const char* from_;
   char* to_;
   DType dtype_;
-  int64_t elements_;
+  std::span<const int64_t> sizes_;
   size_t bytes_;
 };
 

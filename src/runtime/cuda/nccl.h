@@ -1,8 +1,8 @@
-// Collective operations among GPUs by NCCL, opened when the first of them runs: libnccl.so.2, or what TOROID_NCCL names. Processes find each
-// other by MPI (library/collectives/mpi.h); each has one GPU.
+// Collective operations among GPUs by NCCL, opened when the first of them runs: libnccl.so.2, or what TOROID_NCCL names. Processes find
+// each other by MPI (library/collectives/mpi.h); each has one GPU.
 //
-// What NCCL does not do runs on the host: 16-bit integers, bits of integers. All processes of a group decide the same, since that goes by the
-// operation and the dtype. The least and the largest of floats with a NaN among them are as NCCL has them.
+// What NCCL does not do runs on the host: 16-bit integers, bits of integers. All processes of a group decide the same, since that goes by
+// the operation and the dtype. The least and the largest of floats with a NaN among them are as NCCL has them.
 #pragma once
 
 #include "runtime/cuda/device.h"
@@ -10,8 +10,9 @@
 
 namespace toroid::cuda {
 
-// Starts "library.collectives.…" (library/collectives/collectives.h) on the device's stream; false for other calls and for what NCCL does not do. The
-// first of a group waits until all its processes have come to it. Throws Error{Environment} where NCCL or MPI is absent or fails.
+// Starts "library.collectives.…" (library/collectives/collectives.h) on the device's stream; false for other calls and for what NCCL does
+// not do. The first of a group waits until all its processes have come to it. Throws Error{Environment} where NCCL or MPI is absent or
+// fails.
 bool communicate(const ToroidLibraryCall& call, const Device& device, const Stream& stream);
 
 }  // namespace toroid::cuda
