@@ -96,6 +96,7 @@ class Specialisation {
   Program run() {
     target_.name = source_.name;
     target_.operators = source_.operators;
+    target_.process_groups = source_.process_groups;
     target_.constants = source_.constants;
     target_.inputs = source_.inputs;
     target_.outputs = source_.outputs;

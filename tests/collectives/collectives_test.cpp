@@ -1,5 +1,5 @@
-// Operations among processes: four of them, forked for each test, with an MPI of the tests' own (shared_mpi.c). What each computes is what the
-// evaluator computes, too, in the same processes, and what a loop over all their inputs gives.
+// Operations among processes: four of them, forked for each test, with an MPI of the tests' own (shared_mpi.c). What each computes is what
+// the evaluator computes, too, in the same processes, and what a loop over all their inputs gives.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -275,6 +275,25 @@ TEST(Groups, OfAnOptionAreThoseOfTheProgram) {
   });
 }
 
+TEST(Groups, AreThoseOfAProgramsVariantsToo) {
+  Program program = parse_text(R"(
+sym s0 in [1, 8]
+graph(x: f32[s0]) {
+  a: f32[s0] = _c10d_functional::all_reduce(x, "sum", "row")
+  return a
+})");
+  const CompiledModel model =
+      TestSession::get().compile(std::move(program), {.variants = {{{"s0", 3}}}, .process_groups = {"row=0,1"}, .optimization = 1});
+  expect_in_all_ranks(
+      [&](int rank) {
+        for (const int64_t size : {3, 5}) {
+          const HostTensor found = model.load(1).run(std::vector<HostTensor>{input_of(rank, DType::F32, {size})})[0];
+          for (int64_t i = 0; i < size; ++i) EXPECT_EQ(found.double_at(i), element(0, i) + element(1, i)) << size;
+        }
+      },
+      2);
+}
+
 TEST(Groups, HaveRanksThatTheModelDoesNotSay) {
   constexpr std::string_view kText = "graph(x: f32[3]) {\n  a: f32[3] = _c10d_functional::all_reduce(x, \"sum\", \"7\")\n  return a\n}";
   EXPECT_EQ(message_of([&] { compiled(kText); }),
@@ -307,6 +326,14 @@ TEST(Collectives, OfOneProcessNeedNoMpi) {
         EXPECT_EQ(results(model, {input_of(rank, DType::F32, {2})})[0].double_at(1), element(0, 1));
       },
       1);
+}
+
+TEST(Collectives, RefuseSourcesOutsideOfTheGroup) {
+  const CompiledModel model = compiled("graph(x: f32[3]) {\n  a: f32[3] = _c10d_functional::broadcast(x, 4, \"0\")\n  return a\n}");
+  expect_in_all_ranks([&](int rank) {
+    EXPECT_EQ(message_of([&] { model.load(1).run(std::vector<HostTensor>{input_of(rank, DType::F32, {3})}); }),
+              "a broadcast from process 4 of 4");
+  });
 }
 
 TEST(Collectives, RefuseReductionsThatTheyDoNotHave) {
