@@ -104,8 +104,8 @@ std::vector<std::string> link_arguments(const RunSide& run_side, const RunSideUs
   for (const char* library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     if (fs::exists(run_side.folder / library)) arguments.push_back(file(library));
   }
-  // Where something is opened when it runs. Newer glibcs have the library too, without code. Whether it is needed mold does not find out: it
-  // goes by what --gc-sections removes, too.
+  // Where something is opened when it runs. Newer glibcs have the library too, without code. Whether it is needed mold does not find out:
+  // it goes by what --gc-sections removes, too.
   if (use.gpu || use.mpi || use.onednn) arguments.push_back(file("libdl.so.2"));
   return arguments;
 }
