@@ -17,6 +17,13 @@ void add_build_flags(Flags& flags, CompileModelOptions& options) {
   add_operators_flag(flags, options);
   flags.add_option("--group", options.process_groups,
                    "the ranks of a group of processes that the model names, as --group row=0,1; may be repeated");
+  flags
+      .add_option("--tensor-parallel", options.shard.processes,
+                  "cut the model for so many processes, and compile this one's part (docs/several-processes.md)")
+      .between(1, 1 << 16);
+  flags.add_option("--rank", options.shard.rank, "which of the processes this is (default: what the launcher says)")
+      .between(0, (1 << 16) - 1);
+  flags.add_option("--shard-rules", options.shard.rules_file, "a file that says how weights are cut");
   flags.add_flag("--debug", options.debug, "build for debuggers: -O1 -g, with the sources where TOROID_KEEP_FILES says");
   flags.add_flag("--assertions", options.assertions, "kernels check each access to memory; slower");
   flags.add_option("--without-pass", options.without_passes,

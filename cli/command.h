@@ -21,6 +21,7 @@ int cmd_compare(int argc, const char* const* argv);
 int cmd_conform(int argc, const char* const* argv);
 int cmd_ops(int argc, const char* const* argv);
 int cmd_cache(int argc, const char* const* argv);
+int cmd_shard(int argc, const char* const* argv);
 int cmd_tune(int argc, const char* const* argv);
 int cmd_tuning_worker(int argc, const char* const* argv);
 int cmd_verify(int argc, const char* const* argv);

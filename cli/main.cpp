@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"opt", "run chosen passes over the text form of a program", cmd_opt},
     {"ops", "list supported or missing operators", cmd_ops},
     {"cache", "look at and tend the cache of compiled programs", cmd_cache},
+    {"shard", "cut a model for several processes", cmd_shard},
     {"tune", "measure implementations of library kernels", cmd_tune},
     {"tuning-worker", "try kernels for another toroid process, which starts it", cmd_tuning_worker},
     {"verify", "check that compiled programs are whole", cmd_verify},

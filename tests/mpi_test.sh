@@ -7,11 +7,11 @@ toroid=$(realpath "${1:?"usage: mpi_test.sh BUILD"}/toroid")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# floats NAME SIZE HEX…: a safetensors file with the little-endian numbers as NAME.
+# floats NAME SIZES HEX…: a safetensors file with the little-endian numbers as NAME.
 floats() {
   local name=$1 size=$2 header
   shift 2
-  header="{\"$name\":{\"dtype\":\"F32\",\"shape\":[$size],\"data_offsets\":[0,$((4 * size))]}}"
+  header="{\"$name\":{\"dtype\":\"F32\",\"shape\":[$size],\"data_offsets\":[0,$#]}}"
   printf "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
   printf '%b' "$(printf '\\x%s' "$@")"
 }
@@ -52,6 +52,26 @@ timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/
 sed -i 's/model.txt/model.so/' "$folder/rank.sh"
 timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
+
+# A model that toroid cuts for two of them.
+cat >"$folder/whole.txt" <<'EOF'
+constant 0 "up": f32[2, 1] = [1, 2]
+constant 1 "down": f32[1, 2] = [1, 1]
+graph(x: f32[1, 1]) {
+  up: f32[2, 1] = constant(0)
+  down: f32[1, 2] = constant(1)
+  a: f32[1, 2] = aten::linear(x, up)
+  y: f32[1, 1] = aten::linear(a, down)
+  z: f32[1] = aten::reshape(y, [1])
+  return z
+}
+EOF
+echo '* columns' >"$folder/rules"
+floats in0 '1,1' "${one[@]}" >"$folder/in"
+floats out0 1 "${three[@]}" >"$folder/out"
+timeout 60 "${launch[@]}" -n 2 "$toroid" run "$folder/whole.txt" --tensor-parallel 2 --shard-rules "$folder/rules" --inputs "$folder/in" --expect \
+  "$folder/out" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+[[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 2 ]] || { cat "$folder/said" && exit 1; }
 
 # Too few of them, and one whose file is missing, in which the others would wait.
 ! timeout 60 "${launch[@]}" -n 2 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1

@@ -18,6 +18,7 @@
 #include "driver/pipeline/assemble.h"
 #include "driver/pipeline/generate.h"
 #include "driver/pipeline/save_sources.h"
+#include "driver/pipeline/take_part.h"
 #include "frontend/pt2/import.h"
 #include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
@@ -178,6 +179,7 @@ Program CompileSession::import(const std::filesystem::path& path, const CompileM
     Program program = is_model_text(path) ? read_model_text(path, std::move(operators))
                                           : import_pt2(path, {.is_supported = is_supported, .operators = std::move(operators)});
     program.process_groups = process_groups_of(options);
+    take_part(program, options);
     return program;
   });
 }
@@ -187,6 +189,7 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
     if (!is_model_text(path)) return compile_mapped(path, options);
     Program program = read_model_text(path, find_operators(path, options));
     ErrorContext context("compiling {}", path.string());
+    take_part(program, options);
     return compile_graph(std::move(program), options, {});
   });
 }
@@ -209,7 +212,8 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   if (use_cache_ && options.target == codegen::Target::Cuda) model.products = cached_products();
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
-  const bool use_graphs = reason_to_bypass(options, use_cache_).empty();
+  // The part of a process is found by its graph: its constants are not those of the file.
+  const bool use_graphs = reason_to_bypass(options, use_cache_).empty() && options.shard.processes == 1;
   std::optional<CacheKey> key;
   const std::shared_ptr<CustomOperators> operators = find_operators(path, options);
   if (use_graphs) {
@@ -230,6 +234,10 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   Program program = import_pt2(file->bytes(), file, path.string(), {.is_supported = is_supported, .operators = operators});
   clock.done("import");
   ErrorContext context("compiling {}", path.string());
+  if (options.shard.processes > 1) {
+    take_part(program, options);
+    clock.done("shard");
+  }
   const std::vector<ConstantData> imported = program.constants;
   model = compile_graph(std::move(program), options, std::move(model));
   if (!use_graphs || model.choices_late > 0) return model;

@@ -31,6 +31,13 @@ struct ChooseOptions {
 };
 tune::TunerOptions tuner_options(const ChooseOptions& options);  // of library kernels
 
+// A model cut for several processes (passes/shard/shard.h).
+struct ShardRequest {
+  int processes = 1;            // 1: it is not cut
+  int rank = -1;                // whose part is compiled; -1: what the launcher, MPI's, Slurm's or torchrun, says this process is
+  std::string rules_file = {};  // of the user (passes/shard/rules.h); empty: none
+};
+
 struct CompileModelOptions {
   codegen::Target target = codegen::Target::Cpu;
   int gpu = 0;                                  // the number of the one that a program for GPUs is for
@@ -48,6 +55,7 @@ struct CompileModelOptions {
   std::vector<std::string> operators = {};
   // Ranks of the groups of processes that collective operators name (docs/several-processes.md): "row=0,1", "column=0-3,6".
   std::vector<std::string> process_groups = {};
+  ShardRequest shard = {};
   int optimization = 3;                          // the C++ compiler's -O level
   std::vector<std::string> compiler_flags = {};  // further ones for the C++ compiler; what they may be: toolchain/extra_flags.h
   // For debuggers: compiled with -g, at most -O1, from sources that stay in the folder that TOROID_KEEP_FILES names.

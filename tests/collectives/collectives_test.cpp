@@ -1,52 +1,9 @@
 // Operations among processes: four of them, forked for each test, with an MPI of the tests' own (shared_mpi.c). What each computes is what
 // the evaluator computes, too, in the same processes, and what a loop over all their inputs gives.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <functional>
-
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-
-#include "driver/end_to_end/compiled_for_test.h"
+#include "collectives/ranks_for_test.h"
 
 namespace toroid {
 namespace {
-
-constexpr int kRanks = 4;
-
-// Runs body(rank) in processes of their own, which say on stderr what is wrong, and checks that all of them end well.
-void expect_in_all_ranks(const std::function<void(int rank)>& body, int ranks = kRanks) {
-  TempFolder folder;
-  const std::string file = folder.path() / "shared";
-  constexpr int64_t kFileBytes = 16 << 20;
-  write_file_atomically(file, std::string_view(""));
-  std::filesystem::resize_file(file, kFileBytes);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t process = fork();
-    ASSERT_GE(process, 0);
-    if (process == 0) {
-      setenv("TOROID_MPI", SHARED_MPI, 1);
-      setenv("SHARED_MPI_FILE", file.c_str(), 1);
-      setenv("SHARED_MPI_SIZE", std::to_string(ranks).c_str(), 1);
-      setenv("SHARED_MPI_RANK", std::to_string(rank).c_str(), 1);
-      try {
-        body(rank);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << error.what();
-      }
-      _exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    processes.push_back(process);
-  }
-  for (size_t rank = 0; rank < processes.size(); ++rank) {
-    int status = 0;
-    waitpid(processes[rank], &status, 0);
-    EXPECT_EQ(status, 0) << "rank " << rank;
-  }
-}
 
 // Small integers, so that no dtype rounds: (rank + 1) (i + 1) modulo 7, less 2.
 double element(int rank, int64_t i) { return static_cast<double>((rank + 1) * (i + 1) % 7 - 2); }
@@ -218,15 +175,6 @@ graph(x: f32[3]) {
       EXPECT_EQ(found.double_at(i), element(row, i % 3) + element(row + 1, i % 3)) << i;
     }
   });
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message() + (error.help_text().empty() ? "" : "\n" + error.help_text());
-  }
-  return "no error";
 }
 
 constexpr std::string_view kGathers = R"(

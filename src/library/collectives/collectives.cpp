@@ -32,7 +32,7 @@ void give_token(const LibraryCall& call) { std::memset(call.outputs[1].data, 0, 
 
 const Group& group_of(std::span<const double> attributes, size_t at) {
   const std::vector<int64_t> numbers = integers(attributes.subspan(at));
-  return Group::of(std::span(numbers).subspan(1), numbers[0]);
+  return Group::of(std::span(numbers).subspan(2), numbers[0], numbers[1]);
 }
 
 int64_t source_of(std::span<const double> attributes, const Group& group) {

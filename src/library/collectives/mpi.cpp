@@ -272,7 +272,7 @@ Handle Mpi::operation(Reduction reduction, DType dtype) {
   return made;
 }
 
-const Group& Group::of(std::span<const int64_t> ranks, int64_t size) {
+const Group& Group::of(std::span<const int64_t> ranks, int64_t size, int64_t rank) {
   // A program for one process needs nobody else.
   static const Group alone(0, 1, 0);
   if (size == 1) return alone;
@@ -281,6 +281,10 @@ const Group& Group::of(std::span<const int64_t> ranks, int64_t size) {
     throw Error(ErrorKind::InvalidInput,
                 formatted("the program is one of {} processes, of which {} {}", size, group.size(), group.size() == 1 ? "runs" : "run"))
         .help(formatted("start it by MPI's launcher: mpirun -n {} …", size));
+  }
+  if (rank >= 0 && rank != group.rank()) {
+    throw Error(ErrorKind::InvalidInput, formatted("the program is for process {} of {}, and this is process {}", rank, size, group.rank()))
+        .help("each process runs the program that was compiled for its rank");
   }
   return group;
 }

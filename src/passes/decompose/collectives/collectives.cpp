@@ -26,10 +26,10 @@ Scalar reduction_of(const Args& a) {
   return number(found - kReductions.begin());
 }
 
-// How many processes, 0 where the operator does not say, then their ranks: none of them for all.
+// How many processes, 0 where the operator does not say; for any of them; then their ranks: none of them for all.
 std::vector<Scalar> group_of(const Decomposer& d, const Args& a, int64_t size) {
   const std::string name = a.text("group_name");
-  std::vector<Scalar> group = {number(size)};
+  std::vector<Scalar> group = {number(size), number(-1)};
   const auto known = d.program.process_groups.find(name);
   if (known != d.program.process_groups.end()) {
     for (int64_t rank : known->second) group.push_back(number(rank));

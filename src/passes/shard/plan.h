@@ -1,0 +1,51 @@
+// Which values of a program several processes share out among them, and where they communicate.
+//
+// Products by weights begin it: each may be sharded by columns (Shoeybi et al., "Megatron-LM", 2019). What follows from a sharded product
+// is sharded as far as the operations' rules go (sharding.h); a product whose left side arrives sharded along its depth is one by rows,
+// whose partial sums are added. So a perceptron and an attention come out with one reduction each. Where no rule goes on, a value is
+// gathered.
+//
+// What begins together and meets again is one region. It stays sharded where the time that its products take less is more than that of
+// its communication, by the estimates of Costs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "passes/shard/rules.h"
+#include "passes/shard/sharding.h"
+
+namespace toroid::shard {
+
+// Of one process, and of the way between two.
+struct Costs {
+  double operations_per_s = 2e11;
+  double memory_bytes_per_s = 2e10;
+  double link_bytes_per_s = 5e9;
+  double latency_s = 2e-5;  // of one collective operation
+};
+
+// A product by weights.
+struct WeightUse {
+  NodeId product;
+  std::vector<ConstantId> weights;  // that its right side follows from
+  bool by_columns = false, by_rows = false;
+};
+
+struct Plan {
+  std::vector<NodeSharding> nodes;         // of the main graph
+  std::vector<Sharding> values;            // as their nodes give them
+  std::map<ConstantId, Sharding> buffers;  // the program's state that is sharded
+  std::vector<Sharding> inputs, outputs;   // of the caller, as rules say
+  std::vector<WeightUse> products;
+  int reductions = 0, gathers = 0;
+  int64_t communicated_bytes = 0;  // of what is reduced and gathered, with free sizes at their hints
+};
+
+// Needs core level. Throws Error{InvalidOption} for a rule that nothing fits or that cannot be followed, and Error{Unsupported} for a
+// program that has collective operations already.
+Plan plan_shards(const Program& program, int64_t processes, const std::vector<Rule>& rules, const Costs& costs);
+
+}  // namespace toroid::shard

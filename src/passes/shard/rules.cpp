@@ -1,0 +1,79 @@
+#include "passes/shard/rules.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace toroid::shard {
+namespace {
+
+bool fits(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  pattern.remove_prefix(star + 1);
+  name.remove_prefix(star);
+  for (;; name.remove_prefix(1)) {
+    if (fits(pattern, name)) return true;
+    if (name.empty()) return false;
+  }
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<std::string_view> words;
+  line = line.substr(0, line.find('#'));
+  for (size_t at = line.find_first_not_of(kBlank); at != line.npos;) {
+    const size_t end = std::min(line.find_first_of(kBlank, at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(kBlank, end);
+  }
+  return words;
+}
+
+std::optional<Rule> rule_of(const std::vector<std::string_view>& words) {
+  if (words.size() == 2) {
+    const std::string pattern(words[0]);
+    if (words[1] == "replicated") return Rule{pattern, RuleKind::Replicated};
+    if (words[1] == "columns") return Rule{pattern, RuleKind::Columns};
+    if (words[1] == "rows") return Rule{pattern, RuleKind::Rows};
+  }
+  if (words.size() == 3 && words[1] == "dim") {
+    constexpr int kMostDims = 64;
+    int dim = 0;
+    const auto [end, failed] = std::from_chars(words[2].data(), words[2].data() + words[2].size(), dim);
+    if (failed == std::errc() && end == words[2].data() + words[2].size() && dim >= 0 && dim < kMostDims) {
+      return Rule{std::string(words[0]), RuleKind::Dim, dim};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Rule> parse_rules(std::string_view text) {
+  std::vector<Rule> rules;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::vector<std::string_view> words = words_of(line);
+    if (words.empty()) continue;
+    std::optional<Rule> rule = rule_of(words);
+    if (!rule) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("line {} of the rules is no rule of a sharding: {}", number, line))
+          .help("a line is a name and replicated, columns, rows, or dim N: *.down_proj.weight rows");
+    }
+    rules.push_back(std::move(*rule));
+  }
+  return rules;
+}
+
+const Rule* rule_for(const std::vector<Rule>& rules, std::string_view name) {
+  const auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) { return fits(rule.pattern, name); });
+  return found == rules.end() ? nullptr : &*found;
+}
+
+}  // namespace toroid::shard
