@@ -19,6 +19,7 @@
 #include "flags.h"
 #include "json_text.h"
 #include "library/collectives/mpi.h"
+#include "runtime/cuda/cudnn/api.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/pool/pool.h"
@@ -189,6 +190,8 @@ void check_gpus(std::vector<Finding>& findings) {
         return std::string("cuBLASLt");
       },
       "programs with products do not run on GPUs");
+  look_for(
+      "cuDNN", [] { return "version " + cuda::cudnn::version(); }, "tuning for GPUs is without its convolutions and attention");
 }
 
 // What is opened by name at run time: present or not, never a problem by itself.

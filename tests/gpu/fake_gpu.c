@@ -1,12 +1,15 @@
 /* NVIDIA's driver, NVRTC and cuBLASLt as far as toroid calls them, without a GPU: memory is the process's, binaries are the names and parameters of their
  * kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it writes; it takes a millisecond.
  * For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or
- * "fault"; "suggests nothing": cuBLASLt has no algorithms; or "two": there are two GPUs, and memory is on the one that is current. */
+ * "fault"; "suggests nothing": cuBLASLt has no algorithms; or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in
+ * fake_cudnn.c. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fake_gpu.h"
 
 typedef int Result;
 static const char kMagic[] = "fake binary";
@@ -55,7 +58,8 @@ static int current_device(void) { return num_contexts > 0 ? (int)contexts[num_co
 
 enum { kMostArguments = 128 };
 typedef struct Operation {
-  enum { kCopy, kSet, kKernel, kProduct } kind;
+  enum { kCopy, kSet, kKernel, kProduct, kFunction } kind;
+  void (*run)(void*); /* of a function, with `from` */
   char *to, *from;
   size_t bytes;
   char* kernel; /* its name, then its parameters */
@@ -94,6 +98,7 @@ static void perform(const Operation* it) {
   if (it->kind == kCopy) memcpy(it->to, it->from, it->bytes);
   if (it->kind == kSet) memset(it->to, (int)it->from[0], it->bytes);
   if (it->kind == kProduct) *(uint32_t*)(void*)it->to = *(uint32_t*)(void*)it->from + *(uint32_t*)(void*)it->arguments[0] + 1;
+  if (it->kind == kFunction) it->run(it->from);
   if (it->kind != kKernel) return;
   uint32_t sum = 1;
   const char* parameters = it->kernel + strlen(it->kernel) + 1;
@@ -113,6 +118,11 @@ static Result start(Stream* stream, Operation operation) {
   graph->operations = realloc(graph->operations, (graph->count + 1) * sizeof operation);
   graph->operations[graph->count++] = operation;
   return 0;
+}
+
+int fake_is(const char* what) { return is(what); }
+int fake_start(void* stream, void (*run)(void*), void* argument, float milliseconds) {
+  return start(stream, (Operation){.kind = kFunction, .run = run, .from = argument, .milliseconds = milliseconds});
 }
 
 Result cuStreamCreate(Stream** stream, unsigned flags) { return (void)flags, *stream = calloc(1, sizeof **stream), 0; }

@@ -110,14 +110,21 @@ TEST_F(GpuCommand, TimesEachStepOnTheDevice) {
 }
 
 TEST_F(GpuCommand, TheDoctorNamesGpusAndWhatTheyNeed) {
-  const Environment environment = {
-      {"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUBLASLT", "/no/cublaslt.so"}, {"FAKE_GPU", "two"}};
+  const Environment environment = {{"TOROID_CUDA_DRIVER", FAKE_GPU},
+                                   {"TOROID_NVRTC", FAKE_GPU},
+                                   {"TOROID_CUBLASLT", "/no/cublaslt.so"},
+                                   {"TOROID_CUDNN", "/no/cudnn.so"},
+                                   {"FAKE_GPU", "two"}};
   const ProcessResult result = run_process(
       {.argv = {TOROID_COMMAND, "doctor"}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
   EXPECT_NE(result.output.find(
                 "ok       GPU 0             fake, sm_90\nok       GPU 1             fake, sm_90\n"
                 "ok       CUDA compiler     NVRTC 13.0\n"
                 "note     CUDA products     no cuBLASLt: /no/cublaslt.so cannot be opened: programs with products do not run on GPUs\n"),
+            std::string::npos)
+      << result.output;
+  EXPECT_NE(result.output.find("note     cuDNN             no cuDNN: /no/cudnn.so cannot be opened: tuning for GPUs is without its "
+                               "convolutions and attention\n"),
             std::string::npos)
       << result.output;
 }

@@ -131,6 +131,18 @@ class FunctionPrinter {
   };
   void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
   void print_gpu_grouped(const program::LibraryCall& call);
+  // A graph of cuDNN (schedule/cuda/cudnn/cudnn_step.h). After it the integer `refused` says whether the host did it; where it failed, or
+  // refused what it must do, the function ends.
+  struct CudnnParts {
+    std::string name;
+    std::vector<program::Operand> inputs;
+    program::Operand output;
+    std::vector<sym::Expr> integers;
+    std::vector<double> numbers;
+  };
+  void print_cudnn(CudnnParts parts, bool may_refuse);
+  void print_cudnn_step(const schedule::CallStep& step, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
+  void print_cudnn_attention(const program::LibraryCall& call);
   void print_custom(const program::LibraryCall& call, const CustomOperator& op);
   void print_gpu_custom(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made);
   void print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice);

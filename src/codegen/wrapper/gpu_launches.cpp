@@ -6,6 +6,7 @@
 #include "codegen/wrapper/function_printer.h"
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/cudnn/cudnn_step.h"
 
 namespace toroid::codegen {
 namespace {
@@ -76,8 +77,9 @@ void FunctionPrinter::print_written_attention(const schedule::CallStep& planned,
 }
 
 void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap) {
-  if (const auto* call = std::get_if<schedule::CallStep>(&kernel); call != nullptr && call->call.scores)
-    return print_written_attention(*call, graph, blocks);
+  const auto* call = std::get_if<schedule::CallStep>(&kernel);
+  if (call != nullptr && schedule::cudnn_of(call->choice) != schedule::Cudnn::Never) return print_cudnn_step(*call, graph, blocks, overlap);
+  if (call != nullptr && call->call.scores) return print_written_attention(*call, graph, blocks);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);

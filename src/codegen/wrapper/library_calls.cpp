@@ -9,6 +9,7 @@
 #include "passes/attention/merge_gradient.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/products/grouped_product.h"
 #include "support/match.h"
 
@@ -160,6 +161,9 @@ bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::st
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
   if (const CustomOperator* op = custom_operator_of(shared_.program, call)) return print_custom(call, *op);
+  const size_t mark = call.kernel.find('#');
+  if (mark != std::string::npos && schedule::cudnn_of(call.kernel.substr(mark + 1)) != schedule::Cudnn::Never)
+    return print_cudnn_attention(call);
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
     if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
   }
@@ -167,7 +171,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
     if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, choice)) return print_gpu_attention_gradient(call, choice);
   }
   if (call.kernel == fmt::format("library.products.grouped#{}", schedule::kGroupedProduct)) return print_gpu_grouped(call);
-  if (const size_t mark = call.kernel.find('#'); mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
+  if (mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   const bool reports_errors = print_call_parts(call, "");
   body_.write(

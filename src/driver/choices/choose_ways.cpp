@@ -15,9 +15,11 @@
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/generated_variant.h"
 #include "program/module.h"
+#include "runtime/cuda/cudnn/api.h"
 #include "runtime/cuda/device.h"
 #include "schedule/axes.h"
 #include "schedule/call_arguments.h"
+#include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/ways/step_alone.h"
 #include "schedule/cuda/ways/ways.h"
 #include "support/hash.h"
@@ -76,14 +78,21 @@ int64_t depth_of(const schedule::Step& step) {
     const std::vector<loop::Operand>& in = call->call.operands;
     if (std::holds_alternative<Matmul>(call->call.op)) return in[0].sizes.back().value();
     if (std::holds_alternative<Attention>(call->call.op)) return in[1].sizes[in[1].sizes.size() - 2].value();
+    // Of a convolution a filter, without the number of filters; of a gradient of filters the results of a channel.
+    const size_t left_out = std::holds_alternative<Convolution>(call->call.op) ? 0 : 1;
     int64_t depth = 1;
-    for (size_t d = 1; d < in[1].sizes.size(); ++d) depth *= in[1].sizes[d].value();
+    for (size_t d = 0; d < in[1].sizes.size(); ++d) depth *= d == left_out ? 1 : in[1].sizes[d].value();
     return depth;
   }
   return 1;
 }
 
-std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::TensorCores cores) {
+// Where the program is compiled for another machine, by a lock, that may have cuDNN.
+bool may_use_cudnn(const CompileModelOptions& options) {
+  return options.target == codegen::Target::Cuda && (options.choose.lock || !cuda::cudnn::absence());
+}
+
+std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::TensorCores cores, bool with_cudnn) {
   std::vector<StepProblem> problems;
   std::map<std::string, size_t> known;
   double total_s = 0;
@@ -91,7 +100,7 @@ std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::Ten
     const schedule::Step& step = schedule.steps[s];
     total_s += schedule::seconds_of(*schedule.loops, step);
     if (!schedule::can_be_alone(*schedule.loops, step)) continue;
-    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step, cores);
+    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step, cores, with_cudnn);
     if (ways.size() < 2) continue;
     std::string name = name_of_problem(*schedule.loops, step);
     const auto [found, is_new] = known.try_emplace(name, problems.size());
@@ -119,7 +128,8 @@ class Libraries {
     for (size_t problem : problems) {
       std::filesystem::create_directory(folder_of(problem));
       for (const schedule::Way& way : problems_[problem].ways()) {
-        auto sources = std::make_shared<const LibrarySources>(sources_of_step(program_, loops_, way.step, how_.options));
+        auto sources =
+            std::make_shared<const LibrarySources>(sources_of_step(program_, loops_, schedule::only_by_cudnn(way.step), how_.options));
         made_[problem].push_back(pool_->submit([this, problem, &way, sources] { return make(problem, way, *sources); }));
       }
     }
@@ -215,6 +225,7 @@ tune::Identity identity_of_gpu(const CompileModelOptions& options) {
   if (options.target != codegen::Target::Cuda) return identity;
   const std::vector<std::string> architectures = architectures_of(options);
   identity.isa = fmt::format("{}, {}", fmt::join(architectures, " "), nvrtc_version());
+  if (!options.choose.lock && !cuda::cudnn::absence()) identity.isa += ", cuDNN " + cuda::cudnn::version();
   if (!options.choose.lock) identity.machine = cuda::Device::get(options.gpu).name();
   return identity;
 }
@@ -241,7 +252,7 @@ void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& optio
 
 void choose_ways(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner, const WaysOptions& how) {
   schedule::Schedule& schedule = graphs[0].schedule;
-  const std::vector<StepProblem> problems = problems_of(schedule, tensor_cores(how.options));
+  const std::vector<StepProblem> problems = problems_of(schedule, tensor_cores(how.options), may_use_cudnn(how.options));
   Libraries libraries(program, *schedule.loops, problems, how);
   std::vector<tune::Question> questions;
   for (const StepProblem& problem : problems) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
+#include "library/cudnn_calls.h"
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/nccl.h"
 #include "runtime/cuda/tensor_map.h"
@@ -59,6 +60,9 @@ struct CudaCallbacks::Entries {
   static int32_t launch(const ToroidRuntime* runtime, const ToroidLaunch* launch) {
     return guarded(runtime, 1, [&] { return host(runtime).launch(*launch), 0; });
   }
+  static int32_t call(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
+    return guarded(runtime, 1, [&] { return host(runtime).call_or_refuse(*call); });
+  }
   static int32_t copy(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) {
     host(runtime).is_behind_launch_ = false;
     return guarded(runtime, 1, [&] { return copy_within(host(runtime).stream_, to, from, static_cast<size_t>(bytes)), 0; });
@@ -82,8 +86,15 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       overlaps_(overlaps_kernels() && may_overlap(kernels, device.compute_capability())),
       binaries_(images_for(kernels, device.compute_capability())),
       products_(stream),
+      cudnn_(stream),
       failure_(sizeof(Failure)) {
   table_ = {own_table(), Entries::launch, Entries::copy, Entries::read, failure_.data()};
+  table_.host.call = Entries::call;
+}
+
+void CudaCallbacks::set_memory(const std::shared_ptr<ProductMemory>& memory, const std::string& gpu) {
+  products_.set_memory(memory, gpu);
+  cudnn_.set_memory(memory, gpu);
 }
 
 int32_t CudaCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
@@ -99,6 +110,7 @@ int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) 
   CallsOfSizes& same = RepeatedCalls::same_sizes(*variant_, state.variant, call);
   const auto one_by_one = [&](bool decides) {
     products_.set_deciding(decides);
+    cudnn_.set_deciding(decides);
     return start_one_by_one(entry, call, state);
   };
   ++same.calls;
@@ -108,9 +120,10 @@ int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) 
     put_back(before, state.variant, call);
     same.calls = 3;
   }
-  if (same.calls == 2 && products_.is_undecided()) return one_by_one(true);
+  if (same.calls == 2 && is_undecided()) return one_by_one(true);
   if (same.calls == 1 || !uses_graphs_ || when_ == GraphsFrom::Never || !variant_->obstacles.empty()) return one_by_one(false);
   products_.set_deciding(false);
+  cudnn_.set_deciding(false);
   return start_graph(same, entry, call, state) ? 0 : one_by_one(false);
 }
 
@@ -269,6 +282,13 @@ void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {
   variant_->obstacles.insert("it reads numbers from tensors");
   copy_out(stream_, to, from, static_cast<size_t>(bytes));
   stream_.synchronize();
+}
+
+int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
+  if (!std::string_view(call.name).starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
+  is_behind_launch_ = false;
+  if (!cudnn_.run(call)) return cudnn_calls::kRefuses;
+  return 0;
 }
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {

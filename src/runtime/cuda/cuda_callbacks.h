@@ -1,5 +1,5 @@
-// What a running program may call back when its buffers are on a GPU: launches, memory, matrix products there, and all other library
-// kernels on the host, with copies.
+// What a running program may call back when its buffers are on a GPU: launches, memory, matrix products and graphs of cuDNN there, and all
+// other library kernels on the host, with copies.
 #pragma once
 
 #include <list>
@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/cuda/cudnn/graphs.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/cuda/repeated_calls.h"
@@ -35,7 +36,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   // Where calls are to be in order: on a stream of the caller's, or on the own one.
   void set_stream(StreamHandle stream) { caller_ = stream; }
   StreamOrder& order() { return order_; }
-  Products& products() { return products_; }
+  // Where algorithms that were measured on this kind of GPU are kept; before the first call.
+  void set_memory(const std::shared_ptr<ProductMemory>& memory, const std::string& gpu);
   // Are calls started as graphs, where that can be?
   void set_uses_graphs(bool uses) { uses_graphs_ = uses; }
   // Of the last call: the nodes of its graph; none where it was started kernel by kernel. Then why, if that stays so.
@@ -72,6 +74,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   void launch(const ToroidLaunch& launch);
   void read(void* to, const void* from, int64_t bytes);
   void read_step_times();
+  int32_t call_or_refuse(const ToroidLibraryCall& call);  // as ToroidRuntime::call
+  bool is_undecided() const { return products_.is_undecided() || cudnn_.is_undecided(); }
   bool multiply(const ToroidLibraryCall& call);  // false: cuBLASLt does not
   void call_on_host(const ToroidLibraryCall& call);
 
@@ -86,6 +90,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   const bool overlaps_;  // do kernels wait for others that may not have ended?
   Binaries binaries_;
   Products products_;
+  cudnn::Graphs cudnn_;
   SharedBytes failure_;
   ToroidGpuRuntime table_{};
 

@@ -66,7 +66,7 @@ class ProgramOnDevice {
   void use_weights(const Weights& newest);
 
   // Where measured algorithms of products are kept; before the first call.
-  void remember_products(std::shared_ptr<ProductMemory> memory) { callbacks_.products().set_memory(std::move(memory), device_.name()); }
+  void remember_products(const std::shared_ptr<ProductMemory>& memory) { callbacks_.set_memory(memory, device_.name()); }
 
   const Device& device() const { return device_; }
   const CudaCallbacks& callbacks() const { return callbacks_; }

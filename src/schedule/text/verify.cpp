@@ -13,6 +13,7 @@
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/order_kernels.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
@@ -301,6 +302,10 @@ void verify(const loop::LoopProgram& program, const CallStep& step, std::span<co
     verify(program, *step.epilogue, step.outputs[0]);
   }
   if (step.gpu) verify_tiles(program, step);  // which follow the epilogue
+  if (cudnn_of(step.choice) != Cudnn::Never) {
+    const CudnnAttempt attempt = as_cudnn_call(program, step);
+    require(attempt.call || may_be_cudnn_attention(program, step), "a step that is not cuDNN's: {}", attempt.reason);
+  }
   if (step.prologue) {
     require(step.gpu && is_product_with_prologue(program, step), "a call that takes no prologue has one");
     verify(program, *step.prologue, std::nullopt);

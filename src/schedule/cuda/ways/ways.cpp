@@ -10,6 +10,8 @@
 #include "schedule/axes.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
+#include "schedule/cuda/convolutions/filter_gradient_tiles.h"
+#include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
@@ -84,7 +86,16 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
   return std::move(ways).take();
 }
 
-std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& step, const ConvolutionShape& shape, bool on_hopper) {
+// About as long as the step takes as it is: no estimate says more.
+void add_cudnn(const loop::LoopProgram& program, const CallStep& call, Ways& ways) {
+  if (!as_cudnn_call(program, call).call && !may_be_cudnn_attention(program, call)) return;
+  CallStep other = call;
+  other.choice = schedule::with_cudnn(Cudnn::First, call.choice);
+  ways.add(std::string(kCudnn), 0, std::move(other));
+}
+
+std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& step, const ConvolutionShape& shape, bool on_hopper,
+                                     bool with_cudnn) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, name_of(*call.gpu));
   for (const TilesEstimate& each : estimated_tiles(shape, has_pixels_across(program, call))) {
@@ -93,11 +104,19 @@ std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& ste
     other.gpu = each.tiles;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
   }
+  if (with_cudnn) add_cudnn(program, call, ways);
+  return std::move(ways).take();
+}
+
+std::vector<Way> ways_of_filter_gradient(loop::LoopProgram& program, const Step& step, bool with_cudnn) {
+  const auto& call = std::get<CallStep>(step);
+  Ways ways(program, step, name_of(*call.gpu));
+  if (with_cudnn) add_cudnn(program, call, ways);
   return std::move(ways).take();
 }
 
 // What Hopper's kernel takes the other one takes too.
-std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step) {
+std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step, bool with_cudnn) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, call.choice);
   if (call.choice == kHopperAttention) {
@@ -105,6 +124,7 @@ std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step)
     other.choice = kFlashAttention;
     ways.add(std::string(kFlashAttention), seconds_of(program, step), std::move(other));
   }
+  if (with_cudnn) add_cudnn(program, call, ways);
   return std::move(ways).take();
 }
 
@@ -192,12 +212,14 @@ double seconds_of(const loop::LoopProgram& program, const Step& step) {
   return kStart + std::max(bytes / kBytesOfSecond, flops / (is_reduced_float(work.numbers) ? kFlopsOfSecond : kFlopsOfFloats));
 }
 
-std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores) {
+std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores, bool with_cudnn) {
   const bool on_hopper = cores == TensorCores::Hopper;
   if (const auto* call = std::get_if<CallStep>(&step)) {
-    if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step);
+    if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step, with_cudnn);
     const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call->call, call->outputs);
-    if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape, on_hopper);
+    if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape, on_hopper, with_cudnn);
+    if (call->gpu && as_filter_gradient_of_tiles(program, call->call, call->outputs).shape)
+      return ways_of_filter_gradient(program, step, with_cudnn);
     if (const ProductAttempt product = as_product_of_tiles(program, call->call, call->outputs); product.shape)
       return ways_of_product(program, step, *product.shape, on_hopper);
   }

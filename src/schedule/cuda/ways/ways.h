@@ -21,8 +21,8 @@ struct Way {
 };
 
 // The first is the step as it is. One alone: there is nothing to choose. Of steps with sizes that are numbers; adds expressions to
-// `program`.
-std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores = TensorCores::Hopper);
+// `program`. `with_cudnn`: may cuDNN do it (schedule/cuda/cudnn/cudnn_step.h)?
+std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores = TensorCores::Hopper, bool with_cudnn = false);
 
 // "128x192x4-pingpong": rows, columns and stages, then what else they are.
 std::string name_of(const GpuTiles& tiles);

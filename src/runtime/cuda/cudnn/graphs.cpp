@@ -1,0 +1,235 @@
+#include "runtime/cuda/cudnn/graphs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+
+#include "base/error.h"
+#include "library/cudnn_calls.h"
+#include "runtime/cuda/cudnn/descriptor.h"
+#include "runtime/cuda/cudnn/operations.h"
+#include "tensor/dtype.h"
+
+namespace toroid::cuda::cudnn {
+namespace {
+
+constexpr size_t kMostSuggestions = 16, kMostTimed = 6;
+constexpr std::chrono::milliseconds kToMake(250);  // what others than the first may take to be made, together
+
+// Descriptors that an attribute of another one holds, up to so many.
+std::vector<Descriptor> descriptors_of(const Descriptor& from, Attribute which, Kind kind, size_t most) {
+  std::vector<Descriptor> result;
+  std::vector<BackendDescriptor> handles;
+  for (size_t i = 0; i < most; ++i) handles.push_back(result.emplace_back(kind).get());
+  int64_t count = 0;
+  check_status(functions().get_attribute(from.get(), which, kTypeDescriptor, static_cast<int64_t>(most), &count, handles.data()),
+               "to tell what it has");
+  result.erase(result.begin() + std::min(count, static_cast<int64_t>(most)), result.end());
+  return result;
+}
+
+// Are results of this kernel as exact as sums in float32, and the same in each call?
+bool is_exact(const Descriptor& config, bool is_float32) {
+  const std::vector<Descriptor> engines = descriptors_of(config, kConfigEngine, kEngine, 1);
+  if (engines.empty()) return false;
+  constexpr int64_t kMostNotes = 32;
+  int notes[kMostNotes] = {};
+  int64_t count = 0;
+  if (functions().get_attribute(engines[0].get(), kEngineNumericalNotes, kTypeNumericalNote, kMostNotes, &count, notes) != 0) return false;
+  return std::none_of(notes, notes + std::min(count, kMostNotes), [&](int note) {
+    return note == kNoteNondeterministic || note == kNoteReducedSums || note == kNoteFourier || note == kNoteDownConverts ||
+           (note >= kNoteWinograd && note <= kNoteWinograd13) || (note == kNoteTensorCores && is_float32);
+  });
+}
+
+}  // namespace
+
+class Graphs::Graph {
+ public:
+  Graph(const ToroidLibraryCall& call, Handle handle, std::vector<int64_t> key) : key(std::move(key)), operations_(call), handle_(handle) {
+    graph_.handle(kGraphHandle, handle).descriptors(kGraphOperations, operations_.list()).finish();
+    is_float32_ = static_cast<DType>(call.inputs[0].dtype) == DType::F32;
+    for (const int mode : {kHeuristicA, kHeuristicFallback}) {
+      if (!configs_.empty()) break;
+      try {
+        add_suggestions(mode);
+      } catch (const Refused& refused) {
+        reason = refused.reason;
+      }
+    }
+  }
+
+  // Makes the next suggestion that the library can make; false where there is none.
+  bool make_next() {
+    while (next_ < configs_.size()) {
+      const size_t position = next_++;
+      try {
+        Plan plan{Descriptor(kExecutionPlan), position, 0};
+        plan.described.handle(kPlanHandle, handle_).descriptor(kPlanConfig, configs_[position]).finish();
+        int64_t bytes = 0, count = 0;
+        check_status(functions().get_attribute(plan.described.get(), kPlanWorkspaceBytes, kTypeInt64, 1, &count, &bytes),
+                     "to tell what memory it needs");
+        plan.workspace_bytes = static_cast<size_t>(bytes);
+        plans.push_back(std::move(plan));
+        return true;
+      } catch (const Refused& refused) {
+        reason = refused.reason;
+      }
+    }
+    return false;
+  }
+  // Makes this suggestion alone; false where there is none such.
+  bool make(size_t position) {
+    if (position >= configs_.size()) return false;
+    next_ = position;
+    const bool is_made = make_next() && plans.back().position == position;
+    if (!is_made) plans.clear(), next_ = 0;
+    return is_made;
+  }
+  bool has_more() const { return next_ < configs_.size(); }
+
+  Status run(size_t plan, const ToroidLibraryCall& call, void* workspace) const {
+    const std::vector<const void*> places = operations_.places(call);
+    Descriptor pack(kVariantPack);
+    pack.integers(kPackIds, operations_.ids()).pointers(kPackPointers, places);
+    const void* const memory[] = {workspace};
+    pack.pointers(kPackWorkspace, memory).finish();
+    return functions().execute(handle_, plans[plan].described.get(), pack.get());
+  }
+
+  struct Plan {
+    Descriptor described;
+    size_t position;  // among the library's suggestions
+    size_t workspace_bytes;
+  };
+  const std::vector<int64_t> key;
+  std::vector<Plan> plans;
+  size_t chosen = 0;
+  bool is_decided = true;
+  std::string reason = "it suggests no kernel";  // why there is no plan
+
+ private:
+  void add_suggestions(int mode) {
+    Descriptor heuristic(kEngineHeuristic);
+    heuristic.descriptor(kHeuristicGraph, graph_).number(kHeuristicMode, kTypeHeuristicMode, mode).finish();
+    for (Descriptor& each : descriptors_of(heuristic, kHeuristicResults, kEngineConfig, kMostSuggestions)) {
+      if (is_exact(each, is_float32_)) configs_.push_back(std::move(each));
+    }
+  }
+
+  Operations operations_;
+  Handle handle_;
+  Descriptor graph_{kOperationGraph};
+  std::vector<Descriptor> configs_;
+  size_t next_ = 0;
+  bool is_float32_ = false;
+};
+
+Graphs::Graphs(const Stream& stream) : stream_(stream) {}
+
+Graphs::~Graphs() {
+  graphs_.clear();
+  if (handle_ != nullptr) functions().destroy(handle_);
+}
+
+// One that is there stays: a graph of calls may have its place.
+void* Graphs::workspace(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (workspaces_.empty() || workspaces_.back().size() < bytes) workspaces_.emplace_back(stream_, bytes);
+  return workspaces_.back().data();
+}
+
+Graphs::Graph& Graphs::graph_of(const ToroidLibraryCall& call) {
+  std::vector<int64_t> key = key_of(call);
+  if (const auto found = graphs_.find(key); found != graphs_.end()) return *found->second;
+  if (const auto found = refused_.find(key); found != refused_.end()) throw Refused{found->second};
+  if (handle_ == nullptr) {
+    check_status(functions().create(&handle_), "to start");
+    check_status(functions().set_stream(handle_, stream_.handle()), "to take a stream");
+  }
+  std::unique_ptr<Graph> made;
+  try {
+    made = std::make_unique<Graph>(call, handle_, key);
+  } catch (const Refused& refused) {
+    refused_[key] = refused.reason;
+    throw;
+  }
+  const std::optional<std::string> known = memory_ ? memory_->find(remembered_as(*made)) : std::nullopt;
+  size_t position = 0;
+  const bool is_number = known && std::from_chars(known->data(), known->data() + known->size(), position).ec == std::errc();
+  if (!is_number || !made->make(position)) {
+    if (!made->make_next()) throw Refused{refused_[key] = made->reason};
+    made->is_decided = !made->has_more();
+    undecided_ += made->is_decided ? 0 : 1;
+  }
+  return *graphs_.emplace(std::move(key), std::move(made)).first->second;
+}
+
+// Of sums of parts, which are added afterwards, the library makes the first.
+void Graphs::clear_other_parts(const ToroidLibraryCall& call) const {
+  if (!std::string_view(call.name).starts_with(cudnn_calls::kFilterGradient)) return;
+  const ToroidOperand& sums = call.outputs[0];
+  const auto of_part = static_cast<size_t>(sums.strides[0] * size_bytes(static_cast<DType>(sums.dtype)));
+  if (sums.sizes[0] > 1) clear(stream_, static_cast<char*>(sums.data) + of_part, of_part * static_cast<size_t>(sums.sizes[0] - 1));
+}
+
+bool Graphs::run(const ToroidLibraryCall& call) {
+  const bool may_refuse = !std::string_view(call.name).ends_with(cudnn_calls::kOnly);
+  if (absence()) {
+    if (!may_refuse) functions();  // which throws
+    return false;
+  }
+  try {
+    Graph& graph = graph_of(call);
+    if (is_deciding_ && !graph.is_decided) decide(graph, call);
+    const Graph::Plan& plan = graph.plans[graph.chosen];
+    clear_other_parts(call);
+    check_status(graph.run(graph.chosen, call, workspace(plan.workspace_bytes)), "to start a graph");
+    return true;
+  } catch (const Refused& refused) {
+    if (!may_refuse) throw Error(ErrorKind::Environment, formatted("cuDNN has no kernel for a step: {}", refused.reason));
+    return false;
+  }
+}
+
+// What the library's suggestions depend on: its version, and the GPU.
+std::string Graphs::remembered_as(const Graph& graph) const {
+  std::string text = formatted("cuDNN {} on {}:", functions().version(), gpu_);
+  for (int64_t each : graph.key) text += formatted(" {}", each);
+  return text;
+}
+
+// The least of a few times counts; where times are nearly the same, the earlier one is taken.
+void Graphs::decide(Graph& graph, const ToroidLibraryCall& call) {
+  constexpr int kTimes = 3, kCalls = 4;
+  constexpr double kClearly = 0.98, kHopeless = 1.2;
+  const auto begin = std::chrono::steady_clock::now();
+  while (graph.plans.size() < kMostTimed && std::chrono::steady_clock::now() - begin < kToMake && graph.make_next()) {
+  }
+  const Event from, to;
+  double best = 0;
+  bool is_first = true;
+  for (size_t i = 0; i < graph.plans.size(); ++i) {
+    const auto run = [&] { return graph.run(i, call, workspace(graph.plans[i].workspace_bytes)); };
+    if (run() != 0) continue;
+    double least = 0;
+    for (int time = 0; time < kTimes; ++time) {
+      from.record(stream_.handle());
+      for (int each = 0; each < kCalls; ++each) run();
+      to.record(stream_.handle());
+      const double seconds = Event::seconds(from, to);
+      least = time == 0 ? seconds : std::min(least, seconds);
+      if (!is_first && least > kHopeless * best) break;
+    }
+    if (!is_first && least >= kClearly * best) continue;
+    best = least;
+    graph.chosen = i;
+    is_first = false;
+  }
+  graph.is_decided = true;
+  --undecided_;
+  if (memory_ && !is_first) memory_->keep(remembered_as(graph), formatted("{}", graph.plans[graph.chosen].position));
+}
+
+}  // namespace toroid::cuda::cudnn

@@ -1,0 +1,10 @@
+/* What the parts of the fake driver share (fake_gpu.c, fake_cudnn.c). */
+#ifndef FAKE_GPU_H
+#define FAKE_GPU_H
+
+/* Does FAKE_GPU in the environment say this? */
+int fake_is(const char* what);
+/* run(argument) as work on a stream, which takes so long: at once, or in each launch of the graph that the stream is captured into. */
+int fake_start(void* stream, void (*run)(void*), void* argument, float milliseconds);
+
+#endif
