@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/error.h"
+#include "base/float16.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -140,8 +140,10 @@ const NarrowPairKernels* narrow_pair_kernels() {
   return nullptr;
 }
 
+namespace {
+
 #ifdef __x86_64__
-TOROID_AVX512_BF16 void widen_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
+TOROID_AVX512_BF16 void widen_vectors_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; i += 32) {
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)),
                   high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i + 16));
@@ -151,8 +153,15 @@ TOROID_AVX512_BF16 void widen_to_bfloat16(const int8_t* from, int64_t count, uin
     std::memcpy(to + i, &both, sizeof both);
   }
 }
-#else
-void widen_to_bfloat16(const int8_t*, int64_t, uint16_t*) { TOROID_CHECK(false, "this machine has no AVX512_BF16"); }
 #endif
+
+}  // namespace
+
+void widen_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
+#ifdef __x86_64__
+  if (machine().isa.bf16) return widen_vectors_to_bfloat16(from, count, to);
+#endif
+  for (int64_t i = 0; i < count; ++i) to[i] = BFloat16(static_cast<float>(from[i])).bits;  // where tiles are emulated
+}
 
 }  // namespace toroid

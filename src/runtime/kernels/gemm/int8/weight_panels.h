@@ -28,7 +28,7 @@ using NarrowPairKernels = MultiplyBytePairs[GemmMicrokernels::kMostRows][GemmMic
 // Null where bf16_dot_microkernels() is.
 const NarrowPairKernels* narrow_pair_kernels();
 
-// To bfloat16, exactly; `count`: a multiple of 32. For machines with AVX512_BF16.
+// To bfloat16, exactly; `count`: a multiple of 32.
 void widen_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to);
 
 }  // namespace toroid
