@@ -20,32 +20,64 @@ constexpr int64_t kMostSums = 4096;  // of a block of columns: they stay in the 
 
 Scratch scratch_for_product;
 
-// In pairs: the two halves, then the halves of their sum.
+// The sums of the lanes, each in pairs: the two halves, then the halves of their sum.
 template <class Vector>
-TOROID_INLINE float sum_of_lanes(const Vector& x) {
+TOROID_INLINE void sum_lanes(const Vector (&x)[1], float* sums) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
 #ifdef __clang__
   float parts[kLanes];
-  std::memcpy(parts, &x, sizeof parts);
+  std::memcpy(parts, &x[0], sizeof parts);
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int l = 0; l < width; ++l) parts[l] += parts[l + width];
   }
-  return parts[0];
+  sums[0] = parts[0];
 #else
   // Named shuffles, where GCC would go through memory.
   using Places = typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type;
   Places place;
   for (int l = 0; l < kLanes; ++l) place[l] = static_cast<uint32_t>(l);
-  Vector sum = x;
+  Vector sum = x[0];
 #pragma GCC unroll 4
   for (int width = kLanes / 2; width > 0; width /= 2) sum += __builtin_shuffle(sum, (place + static_cast<uint32_t>(width)) & (kLanes - 1));
-  return sum[0];
+  sums[0] = sum[0];
 #endif
 }
+#ifdef __clang__
+template <class Vector>
+TOROID_INLINE void sum_lanes(const Vector (&x)[4], float* sums) {
+  for (int j = 0; j < 4; ++j) sum_lanes({x[j]}, sums + j);
+}
+#else
+// Of two vectors whose parts of kPart lanes are to be summed: the halves of each part added, a part of the one beside one of the other.
+template <int kPart, class Vector>
+TOROID_INLINE Vector add_halves(const Vector& x, const Vector& y) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float), kHalf = kPart / 2;
+  typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type first, second;
+  for (int l = 0; l < kLanes; ++l) {
+    const int of_y = l / kHalf % 2, part = l / kPart;
+    first[l] = static_cast<uint32_t>(of_y * kLanes + part * kPart + l % kHalf);
+    second[l] = first[l] + kHalf;
+  }
+  return __builtin_shuffle(x, y, first) + __builtin_shuffle(x, y, second);
+}
+// Four at once take a quarter of the additions, which are the same ones.
+template <class Vector>
+TOROID_INLINE void sum_lanes(const Vector (&x)[4], float* sums) {
+  constexpr int kLanes = sizeof(Vector) / sizeof(float), kPart = kLanes / 4;
+  using Places = typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type;
+  Vector sum = add_halves<kLanes / 2>(add_halves<kLanes>(x[0], x[2]), add_halves<kLanes>(x[1], x[3]));
+  Places place;
+  for (int l = 0; l < kLanes; ++l) place[l] = static_cast<uint32_t>(l);
+#pragma GCC unroll 4
+  for (int width = kPart / 2; width > 0; width /= 2) sum += __builtin_shuffle(sum, (place + static_cast<uint32_t>(width)) & (kLanes - 1));
+  if constexpr (kPart > 1) sum = __builtin_shuffle(sum, (place * kPart) & (kLanes - 1));
+  std::memcpy(sums, &sum, 4 * sizeof(float));
+}
+#endif
 
 // c[i, j] = sum over p of a[i * a_row + p] * b[j * b_column + p]: rows of a with columns of b, each contiguous. A block of steps has a sum
-// in each lane, which a total then takes.
-template <class Vector, int kRows, int kColumns>
+// in each lane, which a total then takes. Set::add_rest: add_short_dots for its instructions.
+template <class Set, class Vector, int kRows, int kColumns>
 TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c, int64_t c_row) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float);
   constexpr int64_t kBlock = 32 * kLanes;
@@ -72,12 +104,21 @@ TOROID_INLINE void dots(int64_t depth, const float* a, int64_t a_row, const floa
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-    for (int j = 0; j < kColumns; ++j) {
+  for (int i = 0; i < kRows; ++i) sum_lanes(totals[i], c + i * c_row);
+  if (p < depth) Set::add_rest({kRows, kColumns}, depth - p, a + p, a_row, b + p, b_column, c, c_row);
+}
+
+// c[i, j] += the same sum, for what is less than a vector.
+struct DotsSize {
+  int rows, columns;
+};
+TOROID_INLINE void add_short_dots(const DotsSize& size, int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column,
+                                  float* c, int64_t c_row) {
+  for (int i = 0; i < size.rows; ++i) {
+    for (int j = 0; j < size.columns; ++j) {
       float rest = 0;
-      for (int64_t q = p; q < depth; ++q) rest += a[i * a_row + q] * b[j * b_column + q];
-      c[i * c_row + j] = sum_of_lanes(totals[i][j]) + rest;
+      for (int64_t q = 0; q < depth; ++q) rest += a[i * a_row + q] * b[j * b_column + q];
+      c[i * c_row + j] += rest;
     }
   }
 }
@@ -196,7 +237,11 @@ struct Kernels {
     template <int R, int C>                                                                                                         \
     __VA_ARGS__ static void dots(int64_t depth, const float* a, int64_t a_row, const float* b, int64_t b_column, float* c,          \
                                  int64_t c_row) {                                                                                   \
-      toroid::dots<VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                           \
+      toroid::dots<NAME, VECTOR, R, C>(depth, a, a_row, b, b_column, c, c_row);                                                     \
+    }                                                                                                                               \
+    __attribute__((noinline)) __VA_ARGS__ static void add_rest(const DotsSize& size, int64_t depth, const float* a, int64_t a_row,  \
+                                                               const float* b, int64_t b_column, float* c, int64_t c_row) {         \
+      add_short_dots(size, depth, a, a_row, b, b_column, c, c_row);                                                                 \
     }                                                                                                                               \
     template <int R>                                                                                                                \
     __VA_ARGS__ static void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row, \
