@@ -19,7 +19,6 @@ long strtol(const char* text, char** end, int base);
 unsigned long strtoul(const char* text, char** end, int base);
 int sigprocmask(int how, const void* set, void* old);
 int* __errno_location(void);
-int sched_yield(void);
 typedef unsigned long Thread;
 __attribute__((weak)) int pthread_create(Thread*, const void* attributes, void* (*start)(void*), void* argument);
 __attribute__((weak)) int pthread_join(Thread, void** result);
@@ -76,25 +75,6 @@ int toroid_pthread_setspecific(Key key, const void* value) {
 
 /* The mask of a thread, by what has set that of a process in libc.so.6 since ever: Linux has one for each thread. */
 int pthread_sigmask(int how, const void* set, void* old) { return sigprocmask(how, set, old) == 0 ? 0 : *__errno_location(); }
-
-/* 0: never done, 1: somebody is at it, 2: done. An exception of the routine's leaves it undone (-fexceptions). */
-static void undo(int** once) {
-  if (*once != NULL) __atomic_store_n(*once, 0, __ATOMIC_RELEASE);
-}
-int pthread_once(int* once, void (*routine)(void)) {
-  for (;;) {
-    int found = 0;
-    if (__atomic_load_n(once, __ATOMIC_ACQUIRE) == 2) return 0;
-    if (__atomic_compare_exchange_n(once, &found, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) break;
-    if (found == 2) return 0;
-    sched_yield();
-  }
-  __attribute__((cleanup(undo))) int* undone = once;
-  routine();
-  undone = NULL;
-  __atomic_store_n(once, 2, __ATOMIC_RELEASE);
-  return 0;
-}
 
 /* 1 would let counters of shared objects be changed without atomic instructions; since 2.32. */
 char __libc_single_threaded = 0;
