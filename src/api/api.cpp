@@ -11,7 +11,7 @@ ToroidStatus measure_machine(int32_t threads, double* copied_bytes_per_s, double
   return guarded(TOROID_ERROR_ARGUMENT, message, message_size, [&] {
     require_pointer(copied_bytes_per_s, "copied_bytes_per_s");
     require_pointer(product_flops_per_s, "product_flops_per_s");
-    if (threads < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}", threads));
+    if (threads < 0) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", threads);
     RuntimePool pool(threads);
     const MachineLimits limits = measure_machine_limits(pool);
     *copied_bytes_per_s = limits.copy_bytes_per_s;

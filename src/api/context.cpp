@@ -26,7 +26,7 @@ size_t buffer_of(const Context& context, const char* name) {
   for (int32_t i = 0; i < program.num_constants; ++i) {
     if (program.constants[i].is_mutable != 0 && std::string_view(program.constants[i].name) == name) return static_cast<size_t>(i);
   }
-  throw Refusal(TOROID_ERROR_NOT_FOUND, formatted("the model has no mutable buffer '{}'", name));
+  fail(TOROID_ERROR_NOT_FOUND, "the model has no mutable buffer '{}'", name);
 }
 
 }  // namespace
@@ -38,10 +38,8 @@ ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* give
     *context = nullptr;
     shared_of(model);
     const ToroidContextOptions options = taken(given, "options");
-    if (options.threads < 0 || options.threads > 1)
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}, and may be 0 or 1", options.threads));
-    if (options.has_gpu < 0 || options.has_gpu > 1)
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'has_gpu' is {}, and may be 0 or 1", options.has_gpu));
+    if (options.threads < 0 || options.threads > 1) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}, and may be 0 or 1", options.threads);
+    if (options.has_gpu < 0 || options.has_gpu > 1) fail(TOROID_ERROR_ARGUMENT, "'has_gpu' is {}, and may be 0 or 1", options.has_gpu);
     with_typed_memory("making a context", [&] {
       std::shared_ptr<RuntimePool> alone = options.threads == 1 ? std::make_shared<RuntimePool>(1) : nullptr;
       const int gpu = options.has_gpu != 0 ? options.gpu : (*model->value)->options.gpu;
@@ -59,10 +57,10 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
   return with_context(context, [&](Context& here) {
     const SharedModel& shared = *here.shared;
     if (static_cast<size_t>(num_outputs) != shared.outputs.size())
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_outputs' is {}, and the model has {}", num_outputs, shared.outputs.size()));
+      fail(TOROID_ERROR_ARGUMENT, "'num_outputs' is {}, and the model has {}", num_outputs, shared.outputs.size());
     if (num_outputs > 0) require_pointer(outputs, "outputs");
     std::fill_n(outputs, num_outputs, nullptr);
-    if (num_inputs < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_inputs' is {}", num_inputs));
+    if (num_inputs < 0) fail(TOROID_ERROR_ARGUMENT, "'num_inputs' is {}", num_inputs);
     if (num_inputs > 0) require_pointer(inputs, "inputs");
     const ToroidRunOptions options = taken(given, "options");
     if (options.into != nullptr) require_pointer(options.into, "into");
@@ -109,9 +107,8 @@ ToroidStatus context_read_buffer(ToroidContext* context, const char* name, void*
   return with_context(context, [&](Context& here) {
     const size_t buffer = buffer_of(here, name);
     const auto needed = static_cast<size_t>(here.shared->program->tables().constants[buffer].bytes);
-    if (bytes != needed)
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("buffer '{}' has {} bytes, and 'bytes' is {}", name, needed, bytes));
-    if (bytes > 0 && data == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, "'data' is null");
+    if (bytes != needed) fail(TOROID_ERROR_ARGUMENT, "buffer '{}' has {} bytes, and 'bytes' is {}", name, needed, bytes);
+    if (bytes > 0 && data == nullptr) fail(TOROID_ERROR_ARGUMENT, "'data' is null");
     here.executable.read_buffer(buffer, {static_cast<std::byte*>(data), bytes});
   });
 }

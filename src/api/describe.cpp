@@ -21,12 +21,12 @@ ToroidStatus described(F&& f) noexcept {
 template <class Row>
 const Row& row_at(std::span<const Row> all, int32_t i, const char* what) {
   if (i < 0 || static_cast<size_t>(i) >= all.size())
-    throw Refusal(TOROID_ERROR_ARGUMENT, formatted("there are {} {}s, and number {} is asked for", all.size(), what, i));
+    fail(TOROID_ERROR_ARGUMENT, "there are {} {}s, and number {} is asked for", all.size(), what, i);
   return all[static_cast<size_t>(i)];
 }
 
 std::vector<InputShape> shapes_of(const DLTensor* const* inputs, int32_t num_inputs) {
-  if (num_inputs < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_inputs' is {}", num_inputs));
+  if (num_inputs < 0) fail(TOROID_ERROR_ARGUMENT, "'num_inputs' is {}", num_inputs);
   if (num_inputs > 0) require_pointer(inputs, "inputs");
   std::vector<InputShape> shapes;
   for (int32_t i = 0; i < num_inputs; ++i) {
@@ -133,10 +133,8 @@ ToroidStatus model_output_sizes(const ToroidModel* model, const DLTensor* const*
     const auto [variant, bound] = shared.program->find_variant(shapes_of(inputs, num_inputs));
     const LoadedVariant& its = shared.program->variants()[variant];
     const ToroidOutputInfo& info = its.tables.outputs[position];
-    if (info.is_late != 0)
-      throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("the sizes of output '{}' become known while the program runs", info.name));
-    if (rank != info.rank)
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("output '{}' has {} dimensions, and 'rank' is {}", info.name, info.rank, rank));
+    if (info.is_late != 0) fail(TOROID_ERROR_UNSUPPORTED, "the sizes of output '{}' become known while the program runs", info.name);
+    if (rank != info.rank) fail(TOROID_ERROR_ARGUMENT, "output '{}' has {} dimensions, and 'rank' is {}", info.name, info.rank, rank);
     if (rank > 0) require_pointer(sizes, "sizes");
     const CallLayout layout = its.lay_out(bound);
     std::copy(layout.output_sizes[position].begin(), layout.output_sizes[position].end(), sizes);

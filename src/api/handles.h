@@ -78,7 +78,7 @@ class Handles {
   // Throws Refusal unless it is an open one.
   static void require_open(const Handle* handle, const char* what) {
     require_pointer(handle, what);
-    if (!is_open(handle)) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' was closed, or is none", what));
+    if (!is_open(handle)) fail(TOROID_ERROR_ARGUMENT, "'{}' was closed, or is none", what);
   }
 
  private:

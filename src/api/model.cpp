@@ -15,20 +15,19 @@ namespace {
 
 std::shared_ptr<RuntimePool> pool_of(const ToroidModelOptions& options) {
   if (options.thread_pool == nullptr) {
-    if (options.threads < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}", options.threads));
+    if (options.threads < 0) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", options.threads);
     return RuntimePool::shared(options.threads);
   }
   require_pointer(options.thread_pool, "thread_pool");
   const ToroidThreadPool& pool = *options.thread_pool;
-  if (pool.parallel_for == nullptr || pool.threads < 1)
-    throw Refusal(TOROID_ERROR_ARGUMENT, "'thread_pool' has no function, or no threads");
+  if (pool.parallel_for == nullptr || pool.threads < 1) fail(TOROID_ERROR_ARGUMENT, "'thread_pool' has no function, or no threads");
   return std::make_shared<RuntimePool>(HostThreads{pool.user, pool.threads, pool.parallel_for});
 }
 
 std::vector<PublicKey> keys_of(const ToroidModelOptions& options) {
-  if (options.num_trusted_keys < 0) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'num_trusted_keys' is {}", options.num_trusted_keys));
+  if (options.num_trusted_keys < 0) fail(TOROID_ERROR_ARGUMENT, "'num_trusted_keys' is {}", options.num_trusted_keys);
   if ((options.num_trusted_keys == 0) != (options.trusted_keys == nullptr))
-    throw Refusal(TOROID_ERROR_ARGUMENT, "'trusted_keys' and 'num_trusted_keys' go together");
+    fail(TOROID_ERROR_ARGUMENT, "'trusted_keys' and 'num_trusted_keys' go together");
   std::vector<PublicKey> keys(static_cast<size_t>(options.num_trusted_keys));
   if (!keys.empty()) std::memcpy(keys.data(), options.trusted_keys, keys.size() * sizeof(PublicKey));
   return keys;
@@ -53,7 +52,7 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
     if (options.allocator != nullptr) {
       require_pointer(options.allocator, "allocator");
       if (options.allocator->allocate == nullptr || options.allocator->release == nullptr)
-        throw Refusal(TOROID_ERROR_ARGUMENT, "'allocator' lacks a function");
+        fail(TOROID_ERROR_ARGUMENT, "'allocator' lacks a function");
       shared->memory = HostMemory{options.allocator->user, options.allocator->allocate, options.allocator->release};
     }
     with_typed_memory("loading a program", [&] {

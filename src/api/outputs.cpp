@@ -85,7 +85,7 @@ Managed* make_managed(DLDevice device, DType dtype, std::span<const int64_t> siz
     if (block == nullptr) out_of_memory(all, "an output");
     if (reinterpret_cast<uintptr_t>(block) % kLine != 0) {
       memory->release(memory->user, block, all, kLine);
-      throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'allocator' gave memory that is not at a multiple of {}", kLine));
+      fail(TOROID_ERROR_ARGUMENT, "'allocator' gave memory that is not at a multiple of {}", kLine);
     }
   }
   auto* const managed = new (block) Managed;
@@ -169,15 +169,14 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
     if (options.into[i] == nullptr) continue;
     const InputView view = view_of(options.into[i], "the memory for output", static_cast<int32_t>(i), device(), true);
     if (view.strides != nullptr && !has_elements_apart(view))
-      throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} has several elements at one place", i));
+      fail(TOROID_ERROR_INPUT, "the memory for output {} has several elements at one place", i);
     const std::span<const std::byte> place = extent_of(view);
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (overlap(place, extent_of(inputs[k])))
-        throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} overlaps input {}", i, k))
-            .help("give each memory of its own");
+        fail(TOROID_ERROR_INPUT, Help{"give each memory of its own"}, "the memory for output {} overlaps input {}", i, k);
     }
     if (std::any_of(written.begin(), written.end(), [&](auto other) { return overlap(place, other); }))
-      throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} overlaps that of another one", i));
+      fail(TOROID_ERROR_INPUT, "the memory for output {} overlaps that of another one", i);
     written.push_back(place);
   }
 }
@@ -185,12 +184,12 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
 void* RunOutputs::place_into(size_t position, const DLTensor& into, DType dtype, std::span<const int64_t> sizes) {
   const InputView view = view_of(&into, "the memory for output", static_cast<int32_t>(position), device(), true);
   if (view.dtype != dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end()))
-    throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} is {}{}, and the output is {}{}", position, to_string(view.dtype),
-                                                shape_text(view.sizes), to_string(dtype), shape_text(sizes)));
+    fail(TOROID_ERROR_INPUT, "the memory for output {} is {}{}, and the output is {}{}", position, to_string(view.dtype),
+         shape_text(view.sizes), to_string(dtype), shape_text(sizes));
   const bool is_in_rows = view.strides == nullptr || is_same_layout(sizes, {view.strides, sizes.size()}, strides_of(sizes));
   if (is_in_rows && reinterpret_cast<uintptr_t>(view.data) % static_cast<size_t>(size_bytes(dtype)) == 0)
     return const_cast<std::byte*>(view.data);
-  if (gpu_) throw Refusal(TOROID_ERROR_INPUT, formatted("the memory for output {} is not in row-major order", position));
+  if (gpu_) fail(TOROID_ERROR_INPUT, "the memory for output {} is not in row-major order", position);
   later_.push_back({HostTensor(dtype, {sizes.begin(), sizes.end()}), &into});
   return later_.back().value.mutable_data<std::byte>();
 }
@@ -207,18 +206,16 @@ void* RunOutputs::place(size_t output, DType dtype, std::span<const int64_t> siz
                   nullptr, 0};
   const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes));
   void* const given = options_->allocate_output(options_->allocate_user, static_cast<int32_t>(position), &tensor, bytes);
-  if (given == nullptr && bytes > 0)
-    throw Refusal(TOROID_ERROR_MEMORY, formatted("'allocate_output' gave no memory for output {}", position));
+  if (given == nullptr && bytes > 0) fail(TOROID_ERROR_MEMORY, "'allocate_output' gave no memory for output {}", position);
   if (reinterpret_cast<uintptr_t>(given) % static_cast<size_t>(size_bytes(dtype)) != 0)
-    throw Refusal(TOROID_ERROR_ARGUMENT,
-                  formatted("'allocate_output' gave memory for output {} that is not aligned to an element", position));
+    fail(TOROID_ERROR_ARGUMENT, "'allocate_output' gave memory for output {} that is not aligned to an element", position);
   return given;
 }
 
 void RunOutputs::lend(size_t output, const DeviceTensor& tensor) {
   const auto position = static_cast<size_t>(positions_[output]);
   if (options_->into != nullptr && options_->into[position] != nullptr)
-    throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("output {} is a late one, which has no memory of the caller's on a GPU", position));
+    fail(TOROID_ERROR_UNSUPPORTED, "output {} is a late one, which has no memory of the caller's on a GPU", position);
   Managed* const managed = make_managed(device(), tensor.dtype, tensor.sizes, 0);
   managed->tensor.dl_tensor.data = tensor.data;
   made_[position] = &managed->tensor;

@@ -33,6 +33,12 @@ ToroidStatus status_of(ErrorKind kind, ToroidStatus of_invalid_input) {
 
 }  // namespace
 
+void fail_with(ToroidStatus status, std::string_view help, std::string_view text, std::initializer_list<FormatArgument> arguments) {
+  Refusal refusal(status, format_arguments(text, arguments));
+  if (!help.empty()) refusal.help(std::string(help));
+  throw refusal;
+}
+
 ToroidStatus status_of_current_exception(ToroidStatus of_invalid_input, std::string& message) noexcept {
   try {
     throw;

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
+#include "base/fail.h"
 #include "toroid/toroid.h"
 
 namespace toroid::api {
@@ -24,6 +24,19 @@ class Refusal : public Error {
  private:
   ToroidStatus status_;
 };
+
+// Throw a Refusal, as those of base/fail.h throw an Error.
+[[noreturn]] void fail_with(ToroidStatus status, std::string_view help, std::string_view text,
+                            std::initializer_list<FormatArgument> arguments);
+template <class... Arguments>
+[[noreturn]] inline void fail(ToroidStatus status, FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+  fail_with(status, "", text.text, {FormatArgument(arguments)...});
+}
+template <class... Arguments>
+[[noreturn]] inline void fail(ToroidStatus status, Help help, FormatText<std::type_identity_t<Arguments>...> text,
+                              const Arguments&... arguments) {
+  fail_with(status, help.text, text.text, {FormatArgument(arguments)...});
+}
 
 // The status of the exception that is being handled, and what it says. `of_invalid_input`: what Error{InvalidInput} means there.
 ToroidStatus status_of_current_exception(ToroidStatus of_invalid_input, std::string& message) noexcept;

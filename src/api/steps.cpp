@@ -17,9 +17,9 @@ int64_t monotonic_ns() {
 
 void RunSteps::check() const {
   if (options_.cancel != nullptr && __atomic_load_n(options_.cancel, __ATOMIC_RELAXED) != 0)
-    throw Refusal(TOROID_ERROR_CANCELLED, "the run was cancelled");
+    fail(TOROID_ERROR_CANCELLED, "the run was cancelled");
   if (options_.deadline_ns != 0 && monotonic_ns() >= options_.deadline_ns)
-    throw Refusal(TOROID_ERROR_DEADLINE, "the run was not done before its deadline");
+    fail(TOROID_ERROR_DEADLINE, "the run was not done before its deadline");
 }
 
 void RunSteps::begin_step(int32_t step) {

@@ -11,9 +11,9 @@ namespace toroid::api {
 
 // Each once, not for each type: packages have them.
 inline void require_pointer(const void* pointer, size_t alignment, const char* what) {
-  if (pointer == nullptr) throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is null", what));
+  if (pointer == nullptr) fail(TOROID_ERROR_ARGUMENT, "'{}' is null", what);
   if (reinterpret_cast<uintptr_t>(pointer) % alignment != 0)
-    throw Refusal(TOROID_ERROR_ARGUMENT, formatted("'{}' is not aligned as a pointer of its type is", what));
+    fail(TOROID_ERROR_ARGUMENT, "'{}' is not aligned as a pointer of its type is", what);
 }
 template <class T>
 void require_pointer(const T* pointer, const char* what) {
@@ -22,7 +22,7 @@ void require_pointer(const T* pointer, const char* what) {
 
 inline void require_size(size_t size, const char* what) {
   if (size >= sizeof(size_t) && size < size_t{1} << 16) return;
-  throw Refusal(TOROID_ERROR_ARGUMENT, formatted("the struct '{}' has the size {}", what, size)).help("set its field 'size' to its sizeof");
+  fail(TOROID_ERROR_ARGUMENT, Help{"set its field 'size' to its sizeof"}, "the struct '{}' has the size {}", what, size);
 }
 
 inline void take(const void* options, size_t size, void* result, size_t known, const char* what) {
@@ -30,8 +30,8 @@ inline void take(const void* options, size_t size, void* result, size_t known, c
   std::memcpy(result, options, std::min(size, known));
   const auto* const bytes = static_cast<const unsigned char*>(options);
   if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; }))
-    throw Refusal(TOROID_ERROR_UNSUPPORTED, formatted("'{}' has a field that this library does not know", what))
-        .help("leave it zero, or take a newer library");
+    fail(TOROID_ERROR_UNSUPPORTED, Help{"leave it zero, or take a newer library"}, "'{}' has a field that this library does not know",
+         what);
 }
 // Options as this library knows them. What an older caller does not have is the default; what a newer one sets is refused.
 template <class Options>

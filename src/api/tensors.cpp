@@ -64,9 +64,7 @@ std::optional<DType> dtype_of(DLDataType dtype) {
 }
 
 InputView view_of(const DLTensor* tensor, const char* what, int32_t position, DLDevice device, bool needs_data) {
-  const auto refuse = [&](ToroidStatus status, std::string problem) {
-    throw Refusal(status, formatted("{} {} {}", what, position, problem));
-  };
+  const auto refuse = [&](ToroidStatus status, std::string problem) { fail(status, "{} {} {}", what, position, problem); };
   if (tensor == nullptr) refuse(TOROID_ERROR_ARGUMENT, "is null");
   if (reinterpret_cast<uintptr_t>(tensor) % alignof(DLTensor) != 0) refuse(TOROID_ERROR_ARGUMENT, "is a misaligned pointer");
   if (tensor->ndim < 0 || tensor->ndim > kMostDims) refuse(TOROID_ERROR_INPUT, formatted("has {} dimensions", tensor->ndim));

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "base/machine/per_thread.h"
 
@@ -66,6 +67,12 @@ ErrorContext::ErrorContext(Text text) { context_stack.get().emplace_back(std::mo
 ErrorContext::~ErrorContext() { context_stack.get().pop_back(); }
 LazyErrorContext::LazyErrorContext(std::function<std::string()> text) { context_stack.get().emplace_back(std::move(text)); }
 LazyErrorContext::~LazyErrorContext() { context_stack.get().pop_back(); }
+
+void fail_with(ErrorKind kind, std::string_view help, std::string_view text, std::initializer_list<FormatArgument> arguments) {
+  Error error(kind, format_arguments(text, arguments));
+  if (!help.empty()) error.help(std::string(help));
+  throw error;
+}
 
 void internal_error(const char* file, int line, const char* condition, const std::string& message) {
   std::string text = formatted("toroid is at fault: check '{}' failed at {}:{}", condition, file, line);

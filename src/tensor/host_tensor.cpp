@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
 
@@ -139,7 +140,7 @@ int64_t counted(std::span<const int64_t> sizes, int64_t factor) {
     count *= size;
   }
   if (const std::optional<int64_t> value = count.value()) return *value;
-  throw Error(ErrorKind::InvalidInput, formatted("a tensor of shape {} is too large", shape_text(sizes)));
+  fail(ErrorKind::InvalidInput, "a tensor of shape {} is too large", shape_text(sizes));
 }
 
 }  // namespace
@@ -160,8 +161,6 @@ std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
 std::string shape_text(std::span<const int64_t> sizes) { return formatted("[{}]", joined(sizes, ", ")); }
 std::string to_string(const HostTensor& tensor) { return formatted("{}{}", to_string(tensor.dtype()), shape_text(tensor.sizes())); }
 
-void unsupported_dtype(DType dtype) {
-  throw Error(ErrorKind::Unsupported, formatted("toroid does not compute with dtype {}", to_string(dtype)));
-}
+void unsupported_dtype(DType dtype) { fail(ErrorKind::Unsupported, "toroid does not compute with dtype {}", to_string(dtype)); }
 
 }  // namespace toroid

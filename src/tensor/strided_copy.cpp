@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 
 namespace toroid {
@@ -75,9 +76,8 @@ std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<co
 size_t needed_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width, std::string_view what) {
   const std::optional<int64_t> bytes = extent_bytes(sizes, strides, width);
   if (bytes) return static_cast<size_t>(*bytes);
-  throw Error(ErrorKind::InvalidInput,
-              formatted("{} of shape [{}] cannot lie in memory with the strides [{}]", what, joined(sizes, ", "), joined(strides, ", ")))
-      .help("export the model again with contiguous example inputs");
+  fail(ErrorKind::InvalidInput, Help{"export the model again with contiguous example inputs"},
+       "{} of shape [{}] cannot lie in memory with the strides [{}]", what, joined(sizes, ", "), joined(strides, ", "));
 }
 
 }  // namespace toroid

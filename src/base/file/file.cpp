@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/fail.h"
 #include "base/file/write_parts.h"
 #include "base/file/write_signals.h"
 #include "base/format.h"
@@ -148,7 +149,7 @@ Fd open_regular(const std::string& path, struct stat& info) {
   if (::fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
   if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(ErrorKind::Environment, formatted("cannot read {}: not a regular file", path)).help("copy the data into a file first");
+    fail(ErrorKind::Environment, Help{"copy the data into a file first"}, "cannot read {}: not a regular file", path);
   }
   return fd;
 }
@@ -166,8 +167,8 @@ std::string read_file(const std::string& path, uint64_t limit_bytes) {
   const Fd fd = open_regular(path, info);
   const auto size_bytes = static_cast<uint64_t>(info.st_size);
   if (size_bytes > limit_bytes) {
-    throw Error(ErrorKind::Environment, formatted("cannot read {}: it holds {} bytes and the limit is {}", path, size_bytes, limit_bytes))
-        .help("check that this is the file you meant");
+    fail(ErrorKind::Environment, Help{"check that this is the file you meant"}, "cannot read {}: it holds {} bytes and the limit is {}",
+         path, size_bytes, limit_bytes);
   }
   std::string text(size_bytes, '\0');
   size_t filled = 0;

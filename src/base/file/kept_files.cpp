@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/checksum.h"
 #include "base/file/file.h"
 #include "base/format.h"
@@ -23,8 +24,8 @@ std::optional<fs::path> kept_files_folder() {
 
 fs::path sources_folder() {
   if (const std::optional<fs::path> folder = kept_files_folder()) return fs::absolute(*folder);
-  throw Error(ErrorKind::InvalidOption, "a debug build needs a folder in which the generated sources stay for the debugger")
-      .help("name one with TOROID_KEEP_FILES=DIR");
+  fail(ErrorKind::InvalidOption, Help{"name one with TOROID_KEEP_FILES=DIR"},
+       "a debug build needs a folder in which the generated sources stay for the debugger");
 }
 
 fs::path keep_file(const fs::path& folder, std::string_view name, std::string_view extension, std::string_view bytes,

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/fail.h"
 
 namespace toroid {
 
@@ -28,7 +29,7 @@ void* SystemLibrary::find(const char* symbol) const { return handle_ != nullptr 
 void* SystemLibrary::need(const char* symbol) const {
   if (absence_) throw Error(ErrorKind::Environment, *absence_);
   void* const address = find(symbol);
-  if (address == nullptr) throw Error(ErrorKind::Environment, formatted("{} of {} has no function {}", name_, what_, symbol));
+  if (address == nullptr) fail(ErrorKind::Environment, "{} of {} has no function {}", name_, what_, symbol);
   return address;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "tensor/host_tensor.h"
 
@@ -80,23 +81,23 @@ void check_later_guards(const CallSizes& values, std::string_view number, int64_
   const ToroidContract& contract = values.contract();
   for (int32_t guard : rows(contract.later_guards, contract.num_later_guards)) {
     if (!values.knows_all_of(expression_of(contract, guard)) || values.evaluate(guard) != 0) continue;
-    throw Error(ErrorKind::InvalidInput, formatted("the values {} = {} violate {}, which the program relies on", number, value,
-                                                   expression_of(contract, guard).text));
+    fail(ErrorKind::InvalidInput, "the values {} = {} violate {}, which the program relies on", number, value,
+         expression_of(contract, guard).text);
   }
 }
 
 void set_in_range(CallSizes& values, int32_t symbol, int64_t value) {
   const ToroidSymbol& known = values.contract().symbols[symbol];
   if (value < known.least || value > known.most) {
-    throw Error(ErrorKind::InvalidInput,
-                formatted("{} = {} is outside of [{}, {}], which the program relies on", known.name, value, known.least, known.most));
+    fail(ErrorKind::InvalidInput, "{} = {} is outside of [{}, {}], which the program relies on", known.name, value, known.least,
+         known.most);
   }
   values.set(symbol, value);
 }
 
 void require_equal(std::string_view number, int64_t known, int64_t value) {
   if (known == value) return;
-  throw Error(ErrorKind::InvalidInput, formatted("{} is {} by the inputs' shapes, but {} was given", number, known, value));
+  fail(ErrorKind::InvalidInput, "{} is {} by the inputs' shapes, but {} was given", number, known, value);
 }
 
 }  // namespace
@@ -123,11 +124,11 @@ int64_t CallSizes::evaluate(int32_t position) const {
   const ToroidExpression& expression = expression_of(*contract_, position);
   for (int32_t symbol : rows(expression.symbols, expression.num_symbols)) {
     if (knows(symbol)) continue;
-    throw Error(ErrorKind::InvalidInput, formatted("no value is known for size '{}'", contract_->symbols[symbol].name));
+    fail(ErrorKind::InvalidInput, "no value is known for size '{}'", contract_->symbols[symbol].name);
   }
   int64_t value = 0;
   if (contract_->evaluate(contract_, position, numbers_.data(), &value) == 0) return value;
-  throw Error(ErrorKind::InvalidInput, formatted("integer overflow in size arithmetic: {}", expression.text));
+  fail(ErrorKind::InvalidInput, "integer overflow in size arithmetic: {}", expression.text);
 }
 
 CallSizes bind_sizes(const ToroidContract& contract, std::span<const InputShape> inputs) {
@@ -190,7 +191,7 @@ void bind_number(CallSizes& values, const ToroidBinding& binding, int64_t value)
     values.forget(binding.defines);  // a loop's body defines it each time
     int64_t symbol_value = 0;
     if (__builtin_sub_overflow(value, values.evaluate(binding.rest), &symbol_value))
-      throw Error(ErrorKind::InvalidInput, formatted("integer overflow in size arithmetic: {} = {}", number.text, value));
+      fail(ErrorKind::InvalidInput, "integer overflow in size arithmetic: {} = {}", number.text, value);
     set_in_range(values, binding.defines, symbol_value);
   } else {
     require_equal(number.text, values.evaluate(binding.number), value);
@@ -214,8 +215,8 @@ void check_bytes(const CallSizes& values) {
     if (!values.knows_all_of(bytes)) continue;
     int64_t ignored = 0;
     if (contract.evaluate(&contract, each, values.numbers().data(), &ignored) == 0) continue;
-    throw Error(ErrorKind::InvalidInput, formatted("a tensor of the program would have {} bytes, with {}: more than fit 63 bits",
-                                                   bytes.text, values_text(bytes, values)));
+    fail(ErrorKind::InvalidInput, "a tensor of the program would have {} bytes, with {}: more than fit 63 bits", bytes.text,
+         values_text(bytes, values));
   }
 }
 

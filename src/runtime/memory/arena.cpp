@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/sort_indices.h"
 
 namespace toroid {
@@ -82,7 +83,7 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
   // No sum below is larger than that of all.
   Checked all = 0;
   for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kArenaAlignment;
-  if (!all.fits()) throw Error(ErrorKind::InvalidInput, "the temporaries of a call have more bytes than 63 bits count");
+  if (!all.fits()) fail(ErrorKind::InvalidInput, "the temporaries of a call have more bytes than 63 bits count");
   const Peak peak = peak_of(requests);
   const auto is_at_peak = [&](const ArenaRequest& r) { return r.first_step <= peak.step && peak.step <= r.last_step; };
   const auto steps = [](const ArenaRequest& r) { return r.last_step - r.first_step; };

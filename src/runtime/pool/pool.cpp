@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "base/machine/per_thread.h"
 
@@ -171,8 +172,8 @@ void RuntimePool::run_on_host(int64_t n, int64_t grain, void (*body)(void*, int6
   const int64_t done = call.done.load(std::memory_order_acquire);
   if (call.error) std::rethrow_exception(call.error);
   if (done == call.pieces) return;
-  throw Error(ErrorKind::InvalidOption, formatted("the host's parallel_for ran {} of {} tasks", done, call.pieces))
-      .help("run each task once before it returns");
+  fail(ErrorKind::InvalidOption, Help{"run each task once before it returns"}, "the host's parallel_for ran {} of {} tasks", done,
+       call.pieces);
 }
 
 void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/mapped_file.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
@@ -187,9 +188,8 @@ void require_shared_elements(const char* name, const std::byte* copy, std::span<
   copy_strided(kept.data(), rows, copy, strides, input.sizes, width);
   copy_strided(meant.data(), rows, input.data, given, input.sizes, width);
   if (kept == meant) return;
-  throw Error(ErrorKind::InvalidInput,
-              formatted("input '{}' has elements that differ where the program's strides give them one place", name))
-      .help("write the input's type without strides, or give it elements that repeat");
+  fail(ErrorKind::InvalidInput, Help{"write the input's type without strides, or give it elements that repeat"},
+       "input '{}' has elements that differ where the program's strides give them one place", name);
 }
 
 std::vector<InputView> views_of(std::span<const HostTensor> tensors) {
@@ -323,17 +323,16 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
   const Sized& call = find_sizes(views);
   const ToroidVariant& its = variants[last_variant].tables;
   if (outputs.size() != static_cast<size_t>(its.num_outputs))
-    throw Error(ErrorKind::InvalidInput, formatted("{} outputs for a program with {}", outputs.size(), its.num_outputs))
-        .help("give memory for each of those that Executable::outputs_of names");
+    fail(ErrorKind::InvalidInput, Help{"give memory for each of those that Executable::outputs_of names"},
+         "{} outputs for a program with {}", outputs.size(), its.num_outputs);
   std::vector<std::span<const std::byte>> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const DeviceTensor& input = inputs[i];
     const std::vector<int64_t> given = input.strides.empty() ? strides_of(input.sizes) : input.strides;
     const std::vector<int64_t>& wanted = call.strides[i];
     if (!is_same_layout(input.sizes, given, wanted))
-      throw Error(ErrorKind::InvalidInput, formatted("input '{}' has strides {}, and the program reads it with {}",
-                                                     its.contract.inputs[i].name, shape_text(given), shape_text(wanted)))
-          .help("lay it out so before the call");
+      fail(ErrorKind::InvalidInput, Help{"lay it out so before the call"}, "input '{}' has strides {}, and the program reads it with {}",
+           its.contract.inputs[i].name, shape_text(given), shape_text(wanted));
     const size_t size = needed_bytes(input.sizes, wanted, size_bytes(input.dtype), formatted("input '{}'", its.contract.inputs[i].name));
     bytes.emplace_back(static_cast<const std::byte*>(input.data), size);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/file.h"
 #include "base/format.h"
 #include "base/machine/machine.h"
@@ -46,14 +47,15 @@ ConstantBytes constants_of(const std::string& weights, const ToroidProgram& prog
                            const HostMemory* memory) {
   if (extension_of(weights) != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
   if (trust == nullptr) return read_safetensors_weights(weights, program, memory);
-  throw Error(ErrorKind::InvalidInput, formatted("{} has no signature, and only signed files are trusted", weights))
-      .help("compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE");
+  fail(ErrorKind::InvalidInput,
+       Help{"compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE"},
+       "{} has no signature, and only signed files are trusted", weights);
 }
 
 void require_version(int32_t version) {
   if (version == TOROID_ABI_VERSION) return;
-  throw Error(ErrorKind::InvalidInput, "the library was not made by this version of toroid")
-      .help("compile the model again with 'toroid compile'");
+  fail(ErrorKind::InvalidInput, Help{"compile the model again with 'toroid compile'"},
+       "the library was not made by this version of toroid");
 }
 
 }  // namespace
@@ -123,7 +125,7 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, c
 std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust,
                                                        const HostMemory* memory) {
   if (toroid_embedded_package != nullptr) {
-    if (trust != nullptr) throw Error(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
+    if (trust != nullptr) fail(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
     const EmbeddedPackage& own = *toroid_embedded_package;
     ErrorContext context("loading the model '{}'", own.name);
     const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool);

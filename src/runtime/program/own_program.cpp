@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/file.h"
 #include "base/format.h"
 
@@ -68,11 +69,11 @@ std::string path_in_maps(uintptr_t address) {
 
 OwnProgram own_program() {
   if (toroid_own_levels == nullptr)
-    throw Error(ErrorKind::Unsupported, "this library holds no program of its own").help("give the path of a package");
+    fail(ErrorKind::Unsupported, Help{"give the path of a package"}, "this library holds no program of its own");
   Search search = search_of(*toroid_own_levels);
   if (!search.name.starts_with('/')) search.name = path_in_maps(search.address);
   if (search.name.empty())
-    throw Error(ErrorKind::Environment, "the file of the package that is loaded cannot be found").help("load it by its path");
+    fail(ErrorKind::Environment, Help{"load it by its path"}, "the file of the package that is loaded cannot be found");
   return {*toroid_own_levels, search.name};
 }
 
@@ -81,8 +82,8 @@ void refuse_other_code(const OwnProgram& own, std::string_view library) {
     if (segment.offset <= library.size() && segment.size <= library.size() - segment.offset &&
         std::memcmp(segment.data, library.data() + segment.offset, segment.size) == 0)
       continue;
-    throw Error(ErrorKind::Environment, formatted("{} is another file now than the one that was loaded", own.path))
-        .help("load it anew, and replace packages by renaming");
+    fail(ErrorKind::Environment, Help{"load it anew, and replace packages by renaming"},
+         "{} is another file now than the one that was loaded", own.path);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/checksum.h"
 #include "base/file/file.h"
 #include "base/file/framing.h"
@@ -69,12 +70,12 @@ Error damaged(const std::string& path, std::string_view what) { return refused(f
 std::string_view description_of(const std::string& path, std::string_view file) {
   constexpr size_t kFooterOfVersion1 = kMagicOfVersion1.size() + 2 * kNumberBytes;
   if (file.size() >= kFooterOfVersion1 && file.substr(file.size() - kFooterOfVersion1).starts_with(kMagicOfVersion1)) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} was compiled by an older toroid, which did not write checksums", path))
-        .help("make it again with 'toroid compile MODEL -o FILE.so'");
+    fail(ErrorKind::InvalidInput, Help{"make it again with 'toroid compile MODEL -o FILE.so'"},
+         "{} was compiled by an older toroid, which did not write checksums", path);
   }
   if (file.size() < kFooterBytes || !file.ends_with(kMagic)) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} is not a program compiled by toroid, or is incomplete", path))
-        .help("make it with 'toroid compile MODEL -o FILE.so'");
+    fail(ErrorKind::InvalidInput, Help{"make it with 'toroid compile MODEL -o FILE.so'"},
+         "{} is not a program compiled by toroid, or is incomplete", path);
   }
   const size_t before_footer = file.size() - kFooterBytes;
   std::string_view footer = file.substr(before_footer);

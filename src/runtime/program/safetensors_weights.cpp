@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/file/mapped_file.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
@@ -238,8 +239,7 @@ std::vector<WeightInFile> parse_weights(std::string_view file) {
   uint64_t size = 0;
   if (file.size() >= sizeof size) std::memcpy(&size, file.data(), sizeof size);
   if (file.size() < sizeof size || size > file.size() - sizeof size || size > kMostHeaderBytes)
-    throw Error(ErrorKind::InvalidInput, "the file is no safetensors file, or is cut off")
-        .help("write it again with a safetensors library");
+    fail(ErrorKind::InvalidInput, Help{"write it again with a safetensors library"}, "the file is no safetensors file, or is cut off");
   Header header(file.substr(sizeof size, size));
   const std::span<const std::byte> data = std::as_bytes(std::span(file.substr(sizeof size + size)));
   std::vector<WeightInFile> tensors;
@@ -287,12 +287,11 @@ ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProg
     const auto found = std::ranges::find(tensors, name, &WeightInFile::name);
     const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
     if (found == tensors.end())
-      throw Error(ErrorKind::InvalidInput, formatted("the file has no weight '{}'", shown(name)))
-          .help("toroid compile --weights writes one with all");
+      fail(ErrorKind::InvalidInput, Help{"toroid compile --weights writes one with all"}, "the file has no weight '{}'", shown(name));
     const auto dtype = static_cast<DType>(constant.dtype);
     if (found->dtype != dtype || !std::ranges::equal(found->sizes, sizes))
-      throw Error(ErrorKind::InvalidInput, formatted("the weight '{}' is {}{} in the file, and {} in the program", shown(name),
-                                                     to_string(found->dtype), shape_text(found->sizes), constant.type));
+      fail(ErrorKind::InvalidInput, "the weight '{}' is {}{} in the file, and {} in the program", shown(name), to_string(found->dtype),
+           shape_text(found->sizes), constant.type);
     const std::vector<int64_t> strides = strides_wanted(constant);
     const auto element = static_cast<size_t>(size_bytes(dtype));
     const bool is_as_it_lies = is_same_layout(sizes, strides, strides_of(sizes)) || found->bytes.empty();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/operands.h"
@@ -24,7 +25,7 @@ bool has_nothing_to_write(const KernelCall& call) {
 std::unique_ptr<const KernelPlan> plan_alone(std::string_view kernel, std::span<const DType> inputs, DType output, const KernelCall& call) {
   const std::string name = linked_name(kernel, inputs, output);
   if (const LinkedKernel* const linked = find_linked_kernel(name); linked != nullptr && linked->plan != nullptr) return linked->plan(call);
-  if (kernel.starts_with("library.")) throw Error(ErrorKind::Unsupported, formatted("library kernel '{}' is not available", kernel));
+  if (kernel.starts_with("library.")) fail(ErrorKind::Unsupported, "library kernel '{}' is not available", kernel);
   internal_error(__FILE__, __LINE__, "the kernel is linked", formatted("no library kernel is called '{}'", name));
 }
 
