@@ -98,13 +98,13 @@ std::vector<Way> ways_of_convolution(loop::LoopProgram& program, const Step& ste
                                      bool with_cudnn) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, name_of(*call.gpu));
+  if (with_cudnn) add_cudnn(program, call, ways);  // first: of equal estimates the last ones are left out
   for (const TilesEstimate& each : estimated_tiles(shape, has_pixels_across(program, call))) {
     if (!on_hopper && each.tiles.ping_pong) continue;
     CallStep other = call;
     other.gpu = each.tiles;
     ways.add(name_of(each.tiles), each.seconds, std::move(other));
   }
-  if (with_cudnn) add_cudnn(program, call, ways);
   return std::move(ways).take();
 }
 
