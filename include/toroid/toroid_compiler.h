@@ -42,6 +42,9 @@ typedef struct ToroidCompileOptions {
   int32_t threads;
   /* Not 0: everything is built anew, and nothing is kept. */
   int32_t no_cache;
+  /* With the device "cuda": the GPUs that the package is for, as in "sm_80,sm_90a,compute_80"; a compute_80 is text that the drivers of
+   * later GPUs compile. Then no GPU is needed here. Null: the GPU that is here. */
+  const char* arch;
 } ToroidCompileOptions;
 
 typedef struct ToroidCompilerApi {

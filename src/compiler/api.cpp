@@ -1,6 +1,7 @@
 // include/toroid/toroid_compiler.h: the table.
 #include "api/structs.h"
 #include "driver/compile.h"
+#include "driver/gpu_binaries.h"
 #include "driver/package/archive.h"
 #include "driver/package/write_compiled.h"
 #include "toroid/toroid_compiler.h"
@@ -11,12 +12,15 @@ namespace {
 std::string_view text_or(const char* text, std::string_view otherwise) { return text != nullptr && *text != '\0' ? text : otherwise; }
 
 CompileModelOptions driver_options(const ToroidCompileOptions& asked, const std::filesystem::path& output) {
-  if (asked.threads < 0) throw api::Refusal(TOROID_ERROR_ARGUMENT, formatted("'threads' is {}", asked.threads));
+  if (asked.threads < 0) api::fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", asked.threads);
   CompileModelOptions options;
   set_device(options, text_or(asked.device, "cpu"));
   if (asked.cpu != nullptr && options.target != codegen::Target::Cpu)
-    throw api::Refusal(TOROID_ERROR_ARGUMENT, "'cpu' is for programs for the device cpu");
+    api::fail(TOROID_ERROR_ARGUMENT, "'cpu' is for programs for the device cpu");
   set_levels(options, text_or(asked.cpu, "native"));
+  options.architectures = parse_architectures(text_or(asked.arch, ""));
+  if (!options.architectures.empty() && options.target != codegen::Target::Cuda)
+    api::fail(TOROID_ERROR_ARGUMENT, "'arch' is for programs for the device cuda");
   options.archive_prefix = prefix_of_output(output, options);
   options.compile_threads = asked.threads;
   if (asked.operators != nullptr) options.operators.emplace_back(asked.operators);

@@ -100,9 +100,11 @@ TEST_F(CApi, RunsOnGpusByThePackagesOwnRunSides) {
 #endif
 TEST_F(CApi, CompilesModels) {
   const TempFolder written;
+  std::vector<std::pair<std::string, std::string>> environment = kGpu;
+  environment.push_back({"TOROID_CACHE_DIR", (folder_->path() / "cache").string()});
   const ProcessResult result = run_process({.argv = {fmt::format("{}/c_compiler", TOROID_C_API_FOLDER),
                                                      std::string(TOROID_SOURCE_DIR) + "/tests/c_api/programs", written.path()},
-                                            .environment = {{"TOROID_CACHE_DIR", (folder_->path() / "cache").string()}},
+                                            .environment = std::move(environment),
                                             .timeout = std::chrono::minutes(2)});
   EXPECT_TRUE(result.ok()) << result.outcome() << "\n" << result.output;
   EXPECT_EQ(result.errors, "");  // a host's streams are its own

@@ -55,6 +55,32 @@ static void take_options(const ToroidCompilerApi* compiler, const char* folder) 
   CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "older.so"), &options, NULL, 0));
 }
 
+/* How often a file holds a text. */
+static int count_in(const char* path, const char* text) {
+  static char bytes[1 << 21];
+  FILE* const file = fopen(path, "rb");
+  const size_t length = strlen(text);
+  size_t size = 0, i;
+  int count = 0;
+  if (file == NULL) return 0;
+  size = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  for (i = 0; i + length <= size; ++i) count += memcmp(bytes + i, text, length) == 0;
+  return count;
+}
+
+/* With the driver and the compiler that tests/gpu/fake_gpu.c plays, whose binaries begin with these words. */
+static void compile_for_gpus(const ToroidCompilerApi* compiler, const char* folder) {
+  ToroidCompileOptions options = {sizeof(ToroidCompileOptions)};
+  options.device = "cuda";
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "gpu.so"), &options, message, sizeof message));
+  CHECK(count_in(output, "fake binary") == 1);
+  options.arch = "sm_80,sm_90a,compute_90";
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, output, &options, message, sizeof message));
+  CHECK_TEXT("", message);
+  CHECK(count_in(output, "fake binary") == 3);
+}
+
 static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* folder) {
   struct {
     ToroidCompileOptions options;
@@ -77,7 +103,15 @@ static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* fol
   options.device = "abacus";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
   CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, cuda (or cuda:1, by its number), emulated-cuda", message);
+  options.device = NULL;
+  options.arch = "sm_80";
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  CHECK_TEXT("'arch' is for programs for the device cuda", message);
   options.device = "cuda";
+  options.arch = "sm_80,volta";
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
+  CHECK(strstr(message, "'volta' is no architecture\n  help: ") == message);
+  options.arch = NULL;
   options.cpu = "native";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
   options.size = 0;
@@ -102,6 +136,7 @@ int main(int argc, char** argv) {
   path_in(model, argv[1], "scaled.txt");
   compile_and_run(compiler, argv[2]);
   take_options(compiler, argv[2]);
+  compile_for_gpus(compiler, argv[2]);
   say_what_is_wrong(compiler, argv[2]);
   use_all();
   return result();
