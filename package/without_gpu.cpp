@@ -40,5 +40,6 @@ namespace toroid::api {
 
 void run_with_copies(Context&) { cuda::refuse(); }
 void run_on_stream(Context&, void*) { cuda::refuse(); }
+HostTensor values_on_gpu(const InputView&, int, const std::string&) { cuda::refuse(); }
 
 }  // namespace toroid::api

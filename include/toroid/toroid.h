@@ -334,8 +334,9 @@ typedef struct ToroidApi {
   /* Copies the value of a weight, in row-major order: exactly as many bytes as ToroidWeightInfo says. */
   ToroidStatus (*model_read_weight)(const ToroidModel* model, const char* name, void* data, size_t bytes, char* message,
                                     size_t message_size);
-  /* Gives `count` weights new values, in the processor's memory and with any strides, which are copied. Calls that begin from now on have
-   * all of them, in all contexts; calls that run have none. Of a mutable buffer it is the value that new contexts, and those that reset it,
+  /* Gives `count` weights new values, in the processor's memory and with any strides, which are copied; of a model for GPUs also in the
+   * memory of any GPU, where what writes them must be done. Calls that begin from now on have all of them, in all contexts; calls that run
+   * have none. Of a mutable buffer it is the value that new contexts, and those that reset it,
    * begin with. Weights are packed again by the first call that needs them. After an error nothing has changed: TOROID_ERROR_NOT_FOUND for
    * a name, TOROID_ERROR_INPUT for another dtype or other sizes. */
   ToroidStatus (*model_swap_weights)(ToroidModel* model, const char* const* names, const DLTensor* const* tensors, int32_t count,

@@ -1,6 +1,7 @@
 #include "api/gpu_runs.h"
 
 #include "api/tensors.h"
+#include "runtime/cuda/device.h"
 #include "tensor/strided_copy.h"
 
 namespace toroid::api {
@@ -38,6 +39,18 @@ void run_on_stream(Context& context, void* stream) {
   for (const int32_t output : context.shared->outputs) {
     if (is_late(output)) context.outputs.lend(static_cast<size_t>(output), outputs[static_cast<size_t>(output)]);
   }
+}
+
+HostTensor values_on_gpu(const InputView& view, int gpu, const std::string& what) {
+  HostTensor values(view.dtype, {view.sizes.begin(), view.sizes.end()});
+  if (values.bytes().empty()) return values;
+  const auto width = static_cast<size_t>(size_bytes(view.dtype));
+  const Reach reach = reach_of(view.sizes, view.strides, size_bytes(view.dtype));
+  const int64_t before = *reach.before.value(), behind = *reach.behind.value();  // view_of knows that all elements have addresses
+  std::vector<std::byte> all(static_cast<size_t>(behind - before));
+  cuda::read_from_device(all.data(), view.data + before, all.size(), cuda::Device::get(gpu), what);
+  copy_strided(values.mutable_data<std::byte>(), strides_of(view.sizes), all.data() - before, strides_given(view), view.sizes, width);
+  return values;
 }
 
 }  // namespace toroid::api

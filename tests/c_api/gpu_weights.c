@@ -140,6 +140,55 @@ static void refuse(const ToroidApi* api, const char* folder) {
   api->model_close(model);
 }
 
+/* New values that lie on a GPU, which need not be the one that the model runs on. */
+static void swap_from_gpus(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_package(&api, folder, "weights_on_gpu");
+  ToroidContext* const context = context_or_exit(api, model, NULL);
+  const char* const a = "a";
+  int64_t sizes = kWeightBytes / 4, stride = 2, backwards = -1;
+  const DLTensor* values[1];
+  char message[256] = "";
+  DLTensor tensor;
+  int32_t* words = words_on(1, 2 * (size_t)sizes, 501);
+  values[0] = &tensor;
+  tensor = on_gpu(words, &sizes);
+  tensor.device.device_id = 1;
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  words[0] = 7; /* it was copied */
+  CHECK(run_one(api, context, 10) == 1511);
+  tensor.strides = &stride;
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(run_one(api, context, 10) == 1017);
+  words[sizes - 1] = 300;
+  tensor.byte_offset = 4 * (uint64_t)(sizes - 1);
+  tensor.strides = &backwards;
+  CHECK_STATUS(TOROID_OK, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(run_one(api, context, 10) == 1310);
+
+  tensor.byte_offset = 4 * (uint64_t)sizes + 4;
+  tensor.strides = NULL;
+  CHECK_STATUS(TOROID_ERROR_INPUT, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(strstr(message, "tensor 0 needs 1300 bytes, and its memory ends after 1296\n") == message);
+  tensor.byte_offset = 0;
+  tensor.device.device_id = 0;
+  CHECK_STATUS(TOROID_ERROR_INPUT, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(strstr(message, "tensor 0 is on GPU 1, and said to be on GPU 0\n") == message);
+  tensor.data = words + 1;
+  tensor.dtype = kF32;
+  CHECK_STATUS(TOROID_ERROR_INPUT, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(strstr(message, "the new value of weight 'a' is f32[325], and the weight is i32[325]") == message);
+  tensor.dtype = kI32;
+  tensor.data = &sizes;
+  CHECK_STATUS(TOROID_ERROR_INPUT, api->model_swap_weights(model, &a, values, 1, message, sizeof message));
+  CHECK(strstr(message, "tensor 0 is not in a GPU's memory\n") == message);
+  tensor.device.device_id = 7;
+  CHECK(api->model_swap_weights(model, &a, values, 1, message, sizeof message) != TOROID_OK);
+  CHECK(strstr(message, "there is no GPU 7: the driver sees 2") == message);
+  CHECK(run_one(api, context, 10) == 1310);
+  api->context_destroy(context);
+  api->model_close(model);
+}
+
 typedef struct Shared {
   const ToroidApi* api;
   ToroidModel* model;
@@ -200,6 +249,7 @@ int main(int argc, char** argv) {
   open_fake();
   share(api, argv[1]);
   swap_between_streams(api, argv[1]);
+  swap_from_gpus(api, argv[1]);
   refuse(api, argv[1]);
   swap_under_load(api, argv[1]);
   return result();

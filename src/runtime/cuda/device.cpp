@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 
@@ -128,25 +129,59 @@ bool is_on_device(const void* data) {
   return driver().pointer_attribute(&kind, kPointerMemoryType, address_of(data)) == 0 && kind == kDeviceMemory;
 }
 
-void require_on_device(const void* data, size_t bytes, const Device& device, const std::string& what) {
-  if (bytes == 0) return;
-  const auto refuse = [&](const std::string& why, const char* help) {
-    throw Error(ErrorKind::InvalidInput, formatted("{} {}", what, why)).help(help);
-  };
-  if (!is_on_device(data)) refuse("is not in a GPU's memory", "give a device pointer, or run the program with tensors of the host");
+namespace {
+
+[[noreturn]] void refuse_memory(const std::string& what, const std::string& why, const char* help) {
+  throw Error(ErrorKind::InvalidInput, formatted("{} {}", what, why)).help(help);
+}
+
+void require_in_device_memory(const void* data, const std::string& what) {
+  if (!is_on_device(data))
+    refuse_memory(what, "is not in a GPU's memory", "give a device pointer, or run the program with tensors of the host");
+}
+
+// Unless the driver does not know.
+std::optional<int> device_of(const void* data) {
   int number = 0;
-  if (driver().pointer_attribute(&number, kPointerDevice, address_of(data)) == 0 && number != device.number())
-    refuse(formatted("is on GPU {}, and the program on GPU {}", number, device.number()),
-           "copy it there, or load the program on the other GPU");
-  if (address_of(data) % kAlignment != 0)
-    refuse(formatted("begins at an address that is no multiple of {}", kAlignment), "copy it to where it is, as memory of its own");
+  return driver().pointer_attribute(&number, kPointerDevice, address_of(data)) == 0 ? std::optional(number) : std::nullopt;
+}
+
+// There are so many bytes from there on; memory of some kinds has no range.
+void require_room(const void* data, size_t bytes, const std::string& what) {
   Address start = 0;
   size_t size = 0;
   if (driver().pointer_attribute(&start, kPointerRangeStart, address_of(data)) != 0 ||
       driver().pointer_attribute(&size, kPointerRangeBytes, address_of(data)) != 0)
-    return;  // of a kind that has no range
+    return;
   const size_t left = size - static_cast<size_t>(address_of(data) - start);
-  if (left < bytes) refuse(formatted("needs {} bytes, and its memory ends after {}", bytes, left), "give memory for all of its elements");
+  if (left < bytes)
+    refuse_memory(what, formatted("needs {} bytes, and its memory ends after {}", bytes, left), "give memory for all of its elements");
+}
+
+}  // namespace
+
+void require_on_device(const void* data, size_t bytes, const Device& device, const std::string& what) {
+  if (bytes == 0) return;
+  require_in_device_memory(data, what);
+  if (const std::optional<int> number = device_of(data); number && *number != device.number())
+    refuse_memory(what, formatted("is on GPU {}, and the program on GPU {}", *number, device.number()),
+                  "copy it there, or load the program on the other GPU");
+  if (address_of(data) % kAlignment != 0)
+    refuse_memory(what, formatted("begins at an address that is no multiple of {}", kAlignment),
+                  "copy it to where it is, as memory of its own");
+  require_room(data, bytes, what);
+}
+
+void read_from_device(void* to, const void* from, size_t bytes, const Device& device, const std::string& what) {
+  if (bytes == 0) return;
+  const OnDevice here(device);
+  require_in_device_memory(from, what);
+  if (const std::optional<int> number = device_of(from); number && *number != device.number())
+    refuse_memory(what, formatted("is on GPU {}, and said to be on GPU {}", *number, device.number()), "name the GPU that it is on");
+  require_room(from, bytes, what);
+  const Stream stream;
+  copy_out(stream, to, from, bytes);
+  stream.synchronize();
 }
 
 Binaries::Binaries(std::vector<const void*> images) {

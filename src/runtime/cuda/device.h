@@ -144,6 +144,10 @@ bool is_on_device(const void* data);
 // there on. what: "input 'x'".
 void require_on_device(const void* data, size_t bytes, const Device& device, const std::string& what);
 
+// Copies bytes of a GPU's memory to the process's, on a stream of their own, and waits for that alone. Throws Error{InvalidInput} unless
+// they are all of that GPU's memory. what: "tensor 0".
+void read_from_device(void* to, const void* from, size_t bytes, const Device& device, const std::string& what);
+
 // Kernels, loaded.
 class Binaries {
  public:
