@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
 #include "program/module_builder.h"
@@ -420,7 +421,10 @@ Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const to
   size_t steps = 0;
   for (const schedule::ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
   module.is_long = steps > kOptimisedSteps;
-  if (options.device == Device::Cuda) add_overlaps(graphs, module);
+  if (options.device == Device::Cuda) {
+    add_branches(graphs, module);
+    add_overlaps(graphs, module);
+  }
   return std::move(module);
 }
 

@@ -187,6 +187,7 @@ using Instruction = std::variant<TimeStep, Allocate, Release, AllocateOutput, La
 struct Step {
   size_t number;  // in Module::steps; an error names it
   std::vector<Instruction> instructions;
+  uint32_t branch = 0;  // of launches on a GPU beside others (branches.h); 0: behind all steps before it
 };
 
 struct Function {

@@ -39,7 +39,9 @@ void add_overlaps(const std::vector<schedule::ScheduledGraph>& graphs, Module& m
   const auto add = [&](Function& function) {
     const loop::LoopProgram& loops = *graphs[function.graph].schedule.loops;
     schedule::Overlap* before = nullptr;  // of the launch right before, if it can
+    uint32_t branch = 0;
     for (Step& step : function.steps) {
+      if (std::exchange(branch, step.branch) != step.branch) before = nullptr;  // it is on another stream
       for (Instruction& each : step.instructions) {
         schedule::Overlap* const own = can_overlap(graphs, module, loops, each) ? overlap_of(each) : nullptr;
         if (before != nullptr && own != nullptr) {

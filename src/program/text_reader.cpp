@@ -209,6 +209,7 @@ class ModuleReader : private loop::LoopTextReader {
     if (cursor_.next_is("\"")) info.origin = cursor_.string_literal();
     module_.steps.push_back(std::move(info));
     function.steps.push_back({number, {}});
+    if (cursor_.accept_word("on")) function.steps.back().branch = branch();
     rules_.begin_step(number);
     cursor_.expect("{");
     if (cursor_.accept_word("work")) work(number);
@@ -217,6 +218,14 @@ class ModuleReader : private loop::LoopTextReader {
       function.steps.back().instructions.push_back(instruction());
       at(each, [&] { rules_.check(function.steps.back().instructions.back()); });
     }
+  }
+
+  // "on branch 2", of which "on" was read.
+  uint32_t branch() {
+    cursor_.expect_word("branch");
+    const size_t place = cursor_.place(), number = index("a branch");
+    if (number == 0 || number > kMostBranches) cursor_.fail_at(place, fmt::format("branches are 1 to {}", kMostBranches));
+    return static_cast<uint32_t>(number);
   }
 
   void work(size_t number) {

@@ -129,6 +129,36 @@ TEST_F(DeviceProgram, KernelsStartWhileTheOneBeforeEnds) {
   EXPECT_EQ(launches(), "kke");
 }
 
+// Two convolutions of few pixels do not wait for each other: in a graph one of them is on a stream of its own.
+TEST_F(DeviceProgram, BranchesAreStreamsOfAGraph) {
+  constexpr std::string_view kTwo = R"(graph(x: bf16[1, 256, 14, 14], a: bf16[256, 256, 3, 3], b: bf16[256, 256, 3, 3]) {
+  p: bf16[1, 256, 14, 14] = aten::conv2d(x, a, none, [1, 1], [1, 1])
+  q: bf16[1, 256, 14, 14] = aten::conv2d(x, b, none, [1, 1], [1, 1])
+  y: bf16[1, 256, 14, 14] = aten::mul.Tensor(p, q)
+  return y
+}
+)";
+  const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };
+  const HostTensor filters(DType::BF16, {256, 256, 3, 3});
+  const std::vector<HostTensor> inputs = {HostTensor(DType::BF16, {1, 256, 14, 14}), filters, filters};
+  launches();
+  Executable program = load(kTwo);
+  const HostTensor expected = program.run(inputs)[0];
+  const std::string one_by_one = launches();
+  EXPECT_EQ(one_by_one.find('b'), std::string::npos) << one_by_one;
+  EXPECT_EQ(program.run(inputs)[0].to_doubles(), expected.to_doubles());
+  const std::string captured = launches();
+  EXPECT_EQ(captured.size(), one_by_one.size());
+  EXPECT_NE(captured.find('b'), std::string::npos) << captured;
+  EXPECT_NE(captured.back(), 'b');
+  EXPECT_EQ(program.graph_nodes(), one_by_one.size());
+  EXPECT_EQ(program.run(inputs)[0].to_doubles(), expected.to_doubles());
+  const ScopedVariable never("TOROID_CUDA_BRANCHES", "never");
+  Executable in_order = load(kTwo);
+  for (int call = 0; call < 2; ++call) in_order.run(inputs);
+  EXPECT_EQ(launches().find('b'), std::string::npos);
+}
+
 // PTX for GPUs before Hopper has no instructions to wait with.
 TEST_F(DeviceProgram, KernelsForEarlierGpusDoNotStartEarly) {
   const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };

@@ -42,7 +42,9 @@ Result cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 Result cuDeviceGetCount(int* count) { return *count = is("absent") ? 0 : is("two") ? 2 : 1, 0; }
 Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
 Result cuDeviceGetName(char* name, int length, int device) { return (void)device, strncpy(name, "fake", (size_t)length), 0; }
-Result cuDeviceGetAttribute(int* value, int attribute, int device) { return (void)device, *value = attribute == 75 ? 9 : 0, 0; }
+Result cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return (void)device, *value = attribute == 75 ? 9 : attribute == 16 ? 132 : 0, 0;
+}
 Result cuDeviceTotalMem_v2(size_t* bytes, int device) { return (void)device, *bytes = 1u << 30, 0; }
 
 /* A context is its device's number and one; those that this thread pushed. */
@@ -72,7 +74,15 @@ typedef struct Graph {
 } Graph;
 typedef struct Stream {
   Graph* captured;
+  int is_own;     /* the capture began there */
+  int is_waiting; /* it joined the capture, and the stream where that began has not waited for it since */
 } Stream;
+enum { kMostStreams = 64 };
+static Stream* streams[kMostStreams];
+typedef struct Event {
+  float when;
+  Stream* captured; /* from which it was recorded, during a capture */
+} Event;
 static float now; /* in milliseconds */
 static int num_captures, num_updates, num_graph_launches;
 
@@ -81,11 +91,12 @@ void fake_gpu_counts(int* captures, int* updates, int* graph_launches) {
   *captures = num_captures, *updates = num_updates, *graph_launches = num_graph_launches;
 }
 
-/* The launches since it was last asked: a letter each, e of one that starts early (programmatic stream serialisation), k of others. */
+/* The launches since it was last asked: a letter each, b of one on a stream that joined a capture, e of one that starts early (programmatic
+ * stream serialisation), k of others. */
 static char launches[256];
-static void note_launch(int is_early) {
+static void note_launch(int is_early, int is_branch) {
   const size_t length = strlen(launches);
-  if (length + 1 < sizeof launches) launches[length] = is_early ? 'e' : 'k', launches[length + 1] = '\0';
+  if (length + 1 < sizeof launches) launches[length] = is_branch ? 'b' : is_early ? 'e' : 'k', launches[length + 1] = '\0';
 }
 const char* fake_gpu_launches(void) {
   static char seen[sizeof launches];
@@ -125,19 +136,49 @@ int fake_start(void* stream, void (*run)(void*), void* argument, float milliseco
   return start(stream, (Operation){.kind = kFunction, .run = run, .from = argument, .milliseconds = milliseconds});
 }
 
-Result cuStreamCreate(Stream** stream, unsigned flags) { return (void)flags, *stream = calloc(1, sizeof **stream), 0; }
-Result cuStreamDestroy_v2(Stream* stream) { return free(stream), 0; }
+Result cuStreamCreate(Stream** stream, unsigned flags) {
+  (void)flags;
+  *stream = calloc(1, sizeof **stream);
+  lock();
+  for (int i = 0; i < kMostStreams; ++i) {
+    if (streams[i] != NULL) continue;
+    streams[i] = *stream;
+    break;
+  }
+  return unlock(), 0;
+}
+Result cuStreamDestroy_v2(Stream* stream) {
+  lock();
+  for (int i = 0; i < kMostStreams; ++i) streams[i] = streams[i] == stream ? NULL : streams[i];
+  return unlock(), free(stream), 0;
+}
 Result cuStreamSynchronize(Stream* stream) { return stream != NULL && stream->captured != NULL ? 900 : lost; }
-Result cuStreamWaitEvent(Stream* stream, void* event, unsigned flags) { return (void)stream, (void)event, (void)flags, lost; }
+/* A stream that waits for what is captured joins the capture; it may go on where it was waited for in turn. */
+Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
+  (void)flags;
+  if (stream == NULL || event->captured == NULL || event->captured->captured == NULL) return lost;
+  if (stream->captured == NULL) stream->captured = event->captured->captured, stream->is_own = 0;
+  if (!stream->is_own) stream->is_waiting = 1;
+  if (stream->is_own) event->captured->is_waiting = 0;
+  return lost;
+}
 Result cuStreamIsCapturing(Stream* stream, int* status) { return *status = stream != NULL && stream->captured != NULL, 0; }
 Result cuStreamBeginCapture_v2(Stream* stream, int mode) {
   (void)mode;
   __atomic_add_fetch(&num_captures, 1, __ATOMIC_RELAXED);
+  stream->is_own = 1;
   return stream->captured = calloc(1, sizeof(Graph)), 0;
 }
 Result cuStreamEndCapture(Stream* stream, Graph** graph) {
+  Result result = 0;
   *graph = stream->captured;
-  return stream->captured = NULL, 0;
+  lock();
+  for (int i = 0; i < kMostStreams; ++i) {
+    if (streams[i] == NULL || streams[i]->captured != *graph) continue;
+    if (streams[i]->is_waiting) result = 904; /* not joined */
+    streams[i]->captured = NULL, streams[i]->is_own = streams[i]->is_waiting = 0;
+  }
+  return unlock(), result;
 }
 Result cuGraphDestroy(Graph* graph) { return free(graph->operations), free(graph), 0; }
 Result cuGraphGetNodes(Graph* graph, void** nodes, size_t* count) { return (void)nodes, *count = graph->count, 0; }
@@ -299,7 +340,7 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
   if (is("fault")) lost = 700;
   const int is_early = how->count == 1 && how->attributes[0].which == 6 && how->attributes[0].value[0] == 1;
   lock();
-  note_launch(is_early);
+  note_launch(is_early, how->stream != NULL && how->stream->captured != NULL && !how->stream->is_own);
   unlock();
   Operation operation = {.kind = kKernel, .kernel = function, .milliseconds = 1};
   const char* parameters = function + strlen(function) + 1;
@@ -309,16 +350,16 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
   }
   return start(how->stream, operation);
 }
-Result cuEventCreate(float** event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), 0; }
-Result cuEventDestroy_v2(float* event) { return free(event), 0; }
-Result cuEventRecord(float* event, Stream* stream) {
-  (void)stream;
+Result cuEventCreate(Event** event, unsigned flags) { return (void)flags, *event = calloc(1, sizeof **event), 0; }
+Result cuEventDestroy_v2(Event* event) { return free(event), 0; }
+Result cuEventRecord(Event* event, Stream* stream) {
   lock();
-  *event = now;
+  event->when = now;
+  event->captured = stream != NULL && stream->captured != NULL ? stream : NULL;
   return unlock(), lost;
 }
-Result cuEventSynchronize(float* event) { return (void)event, lost; }
-Result cuEventElapsedTime(float* milliseconds, float* from, float* to) { return *milliseconds = *to - *from, 0; }
+Result cuEventSynchronize(Event* event) { return (void)event, lost; }
+Result cuEventElapsedTime(float* milliseconds, Event* from, Event* to) { return *milliseconds = to->when - from->when, 0; }
 
 /* ---- cuBLASLt: three algorithms, which take 3, 2 and 5 milliseconds */
 

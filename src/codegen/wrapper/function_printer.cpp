@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
+#include "library/branch_calls.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -153,10 +154,21 @@ void FunctionPrinter::print_steps() {
     shared_.step_kernels.resize(std::max(shared_.step_kernels.size(), number_ + 1));
     if (const auto& provenance = shared_.module.steps[number_].provenance) body_.write(origin_comment(source().provenance(*provenance)));
     if (shared_.target == Target::Cpu && !prepares_) print_step_call();
+    print_branch(step.branch);
     for (const program::Instruction& instruction : step.instructions) print(instruction);
   }
   number_ = function_.steps.size();
+  print_branch(0);
   for (const program::Instruction& instruction : function_.at_end) print(instruction);
+}
+
+void FunctionPrinter::print_branch(uint32_t branch) {
+  if (std::exchange(branch_, branch) == branch || shared_.target != Target::Cuda) return;
+  auto block = body_.block("{");
+  body_.write(fmt::format("const int64_t branch[] = {{{}}};", branch));
+  body_.write(fmt::format(
+      "const ToroidLibraryCall library_call = {{\"{}\", 0, 0, nullptr, 0, nullptr, 0, branch, 1, nullptr, 0, nullptr}};", kBranchCall));
+  return_if("runtime->call(runtime, &library_call)");
 }
 
 void FunctionPrinter::print(const program::Instruction& instruction) {

@@ -84,6 +84,8 @@ class FunctionPrinter {
   void print(const program::Instruction& instruction);
   // An instruction that fails ends the function.
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
+  // What follows is started on this branch of the call (program/branches.h).
+  void print_branch(uint32_t branch);
   void print_step_call() { return_if(fmt::format("runtime->step && runtime->step(runtime, {})", number_)); }
   void return_errors() { body_.write(fmt::format("if (error) return {} | error << 28;", number_ + 1)); }
 
@@ -168,6 +170,7 @@ class FunctionPrinter {
   SharedParts& shared_;
   size_t number_ = 0;  // of the step at hand
   bool prepares_ = false;
+  uint32_t branch_ = 0;
   TextBuffer body_;
   int arrays_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
+#include "library/branch_calls.h"
 #include "library/cudnn_calls.h"
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/nccl.h"
@@ -29,12 +30,13 @@ GraphsFrom graphs_from() {
   throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_GRAPHS is '{}'", from)).help("it may be never or first");
 }
 
-bool overlaps_kernels() {
-  const char* text = std::getenv("TOROID_CUDA_OVERLAP");
+// Unless the variable of the environment says never.
+bool unless_never(const char* variable) {
+  const char* text = std::getenv(variable);
   const std::string_view which = text == nullptr ? "" : text;
   if (which.empty()) return true;
   if (which == "never") return false;
-  throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_OVERLAP is '{}'", which)).help("it may be never");
+  throw Error(ErrorKind::InvalidOption, formatted("{} is '{}'", variable, which)).help("it may be never");
 }
 
 // The elements of memory that an operand may touch, from the first to the last.
@@ -81,9 +83,11 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       stream_(stream),
       multiprocessors_(device.multiprocessors()),
       order_(stream),
+      branches_(stream),
       caller_(stream.handle()),
       when_(graphs_from()),
-      overlaps_(overlaps_kernels() && may_overlap(kernels, device.compute_capability())),
+      overlaps_(unless_never("TOROID_CUDA_OVERLAP") && may_overlap(kernels, device.compute_capability())),
+      branches_of_calls_(unless_never("TOROID_CUDA_BRANCHES")),
       binaries_(images_for(kernels, device.compute_capability())),
       products_(stream),
       cudnn_(stream),
@@ -177,9 +181,12 @@ bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCa
     its->places.clear();  // until it is captured
     try {
       its->graph.capture(stream_, [&] {
+        branches_.set_capturing(branches_of_calls_);
         if (start_steps(entry, call, state) != 0) throw Error(ErrorKind::Internal, "a step is not started");
       });
+      branches_.set_capturing(false);
     } catch (const Error& error) {
+      branches_.set_capturing(false);
       same.graphs.pop_front();
       variant_->obstacles.insert(error.message());
       return false;
@@ -270,7 +277,7 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
   const LaunchConfiguration how = {{static_cast<unsigned>(blocks), 1, 1},
                                    {static_cast<unsigned>(launch.threads), 1, 1},
                                    static_cast<unsigned>(launch.shared_bytes),
-                                   stream_.handle(),
+                                   branches_.stream(),
                                    &kEarly,
                                    starts_early ? 1u : 0u};
   const Result result = driver().launch(&how, binaries_.function(launch.kernel, launch.shared_bytes), launch.arguments, nullptr);
@@ -285,7 +292,12 @@ void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {
 }
 
 int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
-  if (!std::string_view(call.name).starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
+  const std::string_view name = call.name;
+  if (name == kBranchCall) {
+    is_behind_launch_ = false;
+    return branches_.begin(call.integers[0]), 0;
+  }
+  if (!name.starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
   is_behind_launch_ = false;
   if (!cudnn_.run(call)) return cudnn_calls::kRefuses;
   return 0;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/cuda/branches.h"
 #include "runtime/cuda/cudnn/graphs.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
@@ -85,9 +86,11 @@ class CudaCallbacks final : public RuntimeCallbacks {
   const Stream& stream_;
   int multiprocessors_;
   StreamOrder order_;
+  Branches branches_;
   StreamHandle caller_;
   const GraphsFrom when_;
-  const bool overlaps_;  // do kernels wait for others that may not have ended?
+  const bool overlaps_;           // do kernels wait for others that may not have ended?
+  const bool branches_of_calls_;  // are branches of their own in graphs?
   Binaries binaries_;
   Products products_;
   cudnn::Graphs cudnn_;
