@@ -14,6 +14,7 @@
 #include "driver/build_library.h"
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/generated_variant.h"
+#include "lower/convolutions/filter_gradient.h"
 #include "program/module.h"
 #include "runtime/cuda/cudnn/api.h"
 #include "runtime/cuda/device.h"
@@ -85,6 +86,12 @@ int64_t depth_of(const schedule::Step& step) {
     return depth;
   }
   return 1;
+}
+
+// Sums that one way makes in several parts another one may make at once.
+int64_t parts_of(const loop::LoopProgram& loops, const schedule::Step& step) {
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  return call != nullptr && is_library(call->call.op, kFilterGradient) ? loops.buffer(call->outputs[0]).sizes[0].value() : 1;
 }
 
 // Where the program is compiled for another machine, by a lock, that may have cuDNN.
@@ -191,7 +198,7 @@ tune::Question question_about(const Program& program, const loop::LoopProgram& l
   const Graph& graph = alone.program.graph;
   for (ValueId id : graph.inputs) programs.tensors.inputs.push_back(operand_of_elements(graph.type(id)));
   for (ValueId id : graph.outputs) programs.tensors.outputs.push_back(operand_of_elements(graph.type(id)));
-  programs.tensors.integers = {depth_of(step)};
+  programs.tensors.integers = {depth_of(step), parts_of(loops, step)};
   for (const auto* list : {&programs.tensors.inputs, &programs.tensors.outputs}) {
     for (const OperandMeta& each : *list) question.needed_bytes += 2 * static_cast<double>(each.extent_bytes());
   }

@@ -12,14 +12,15 @@ namespace {
 // Libraries of one step in a folder. Emulated kernels take the place of a GPU's.
 class StepPrograms : public testing::Test {
  protected:
-  // `before`: C++ that is done before the step.
-  void add(const std::string& name, std::string_view operation, const std::string& before = "") {
+  // `before`: C++ that is done before the step. `rows`: by how many the input's are moved.
+  void add(const std::string& name, std::string_view operation, const std::string& before = "", int rows = 0) {
+    const std::string moved = rows == 0 ? "" : fmt::format("  u: f32[8, 100] = aten::roll(x, [{}], [0])\n", rows);
     const schedule::Scheduled made = schedule::scheduled(fmt::format(R"(graph(x: f32[8, 100]) {{
-  y: f32[8, 100] = aten::{}(x, 1)
+{}  y: f32[8, 100] = aten::{}({}, 1)
   return y
 }}
 )",
-                                                                     operation),
+                                                                     moved, operation, rows == 0 ? "x" : "u"),
                                                          schedule::cuda_planner(schedule::TensorCores::None));
     CompileModelOptions options;
     options.target = codegen::Target::EmulatedCuda;
@@ -31,10 +32,10 @@ class StepPrograms : public testing::Test {
     const std::string library = build_library(sources, TestSession::get().toolchain(), 1, {.optimization = 1});
     write_file_atomically(folder_.path() / (name + ".so"), std::string_view(library));
   }
-  std::unique_ptr<tune::Trial> trial_of(const std::string& reference) {
+  std::unique_ptr<tune::Trial> trial_of(const std::string& reference, int64_t parts = 1) {
     const OperandMeta elements = contiguous_operand(DType::F32, {800});
     const tune::ProgramsToTry programs{
-        {.family = "gpu.rows.f32", .inputs = {elements}, .outputs = {elements}, .integers = {100}, .numbers = {}}, folder_.path()};
+        {.family = "gpu.rows.f32", .inputs = {elements}, .outputs = {elements}, .integers = {100, parts}, .numbers = {}}, folder_.path()};
     const std::optional<tune::ProgramsToTry> told = tune::parse_programs(to_string(programs));
     return tune::make_program_trial(*told, {.choice = reference, .seed = 1}, 0);
   }
@@ -54,6 +55,16 @@ TEST_F(StepPrograms, AreComparedAndTimed) {
   EXPECT_TRUE(fault->starts_with("output 0: element 0 is -")) << *fault;
   EXPECT_EQ(trial->check("slow").fault, std::nullopt);
   EXPECT_GT(trial->time_s("slow", 3, false), 2 * trial->time_s("other", 3, false));
+}
+
+// The second half of one is the first of the other.
+TEST_F(StepPrograms, AreComparedByTheSumsOfTheirParts) {
+  add("plain", "softmax.int");
+  add("moved", "softmax.int", "", 4);
+  add("wrong", "softmax.int", "", 1);
+  EXPECT_NE(trial_of("plain")->check("moved").fault, std::nullopt);
+  EXPECT_EQ(trial_of("plain", 2)->check("moved").fault, std::nullopt);
+  EXPECT_NE(trial_of("plain", 2)->check("wrong").fault, std::nullopt);
 }
 
 TEST_F(StepPrograms, TakeTheirProcessWithThemWhereTheyCrash) {

@@ -47,6 +47,22 @@ double median_seconds(std::vector<double> list) {
 
 using Results = std::vector<std::vector<std::byte>>;
 
+// Of float32, in parts one after the other.
+std::vector<std::byte> sum_of_parts(const std::vector<std::byte>& parts, int64_t count) {
+  std::vector<std::byte> sums(parts.size() / static_cast<size_t>(count));
+  for (size_t at = 0; at < sums.size(); at += sizeof(float)) {
+    double sum = 0;
+    for (size_t part = at; part < parts.size(); part += sums.size()) {
+      float value = 0;
+      std::memcpy(&value, &parts[part], sizeof value);
+      sum += value;
+    }
+    const auto rounded = static_cast<float>(sum);
+    std::memcpy(&sums[at], &rounded, sizeof rounded);
+  }
+  return sums;
+}
+
 // Where programs run.
 class Place {
  public:
@@ -194,8 +210,12 @@ class ProgramTrial final : public Trial {
   std::optional<std::string> fault_of(const Results& results) const {
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] == expected_[i]) continue;
-      const auto depth = what_.tensors.integers.at(0);
-      const auto difference = difference_of_results(what_.tensors.outputs.at(i).dtype, depth, results[i], expected_[i]);
+      const auto depth = what_.tensors.integers.at(0), parts = what_.tensors.integers.size() > 1 ? what_.tensors.integers[1] : 1;
+      const DType dtype = what_.tensors.outputs.at(i).dtype;
+      const bool is_in_parts = parts > 1 && dtype == DType::F32;
+      const auto difference = is_in_parts
+                                  ? difference_of_results(dtype, depth, sum_of_parts(results[i], parts), sum_of_parts(expected_[i], parts))
+                                  : difference_of_results(dtype, depth, results[i], expected_[i]);
       if (difference) return fmt::format("output {}: {}", i, *difference);
     }
     return std::nullopt;

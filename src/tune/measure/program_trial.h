@@ -18,7 +18,8 @@ namespace toroid::tune {
 
 // As the text that a request has: the problem, a line's end, the folder.
 struct ProgramsToTry {
-  Problem tensors;  // inputs and outputs, contiguous; of its integers the first is how many terms a sum has (same_result.h)
+  Problem tensors;  // inputs and outputs, contiguous; of its integers the first is how many terms a sum has
+                    // (same_result.h), the second, unless it is 1, into how many parts outputs of F32 are divided whose sum counts
   std::filesystem::path folder;
 };
 std::string to_string(const ProgramsToTry& programs);
