@@ -1,6 +1,10 @@
 #include "driver/package/archive.h"
 
+#include <gnu/libc-version.h>
+
 #include <cctype>
+#include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,6 +34,17 @@ std::string archive_prefix(const fs::path& archive) {
   }
   if (prefix.empty() || std::isdigit(static_cast<unsigned char>(prefix[0]))) prefix.insert(0, "m");
   return prefix;
+}
+
+void require_c_library_of_archives(std::string_view here) {
+  const std::string version(here.empty() ? std::string_view(gnu_get_libc_version()) : here);
+  int major = 0, minor = 0;
+  if (std::sscanf(version.c_str(), "%d.%d", &major, &minor) != 2 || std::pair(major, minor) >= std::pair(__GLIBC__, __GLIBC_MINOR__))
+    return;
+  throw Error(ErrorKind::Environment,
+              fmt::format("an archive needs glibc {}.{}, which this toroid was compiled with, and this system has {}", __GLIBC__,
+                          __GLIBC_MINOR__, version))
+      .help("write a library, as in -o FILE.so, which needs glibc 2.28 alone");
 }
 
 void write_archive(const fs::path& archive, std::string_view object, std::span<const std::span<const std::byte>> constants,

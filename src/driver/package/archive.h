@@ -17,6 +17,10 @@ namespace toroid {
 // What begins an archive's names, as C has them: "my_model" of "lib/my-model.a".
 std::string archive_prefix(const std::filesystem::path& archive);
 
+// An archive needs the C library that the run side was compiled with, or a newer one; a portable toroid may run beside an older one. Throws
+// Error{Environment} where `here` is older, a version as "2.31"; "": this system's.
+void require_c_library_of_archives(std::string_view here = "");
+
 // Beside the archive its header. Throws Error{InvalidOption} for more weights than a program can hold.
 void write_archive(const std::filesystem::path& archive, std::string_view object, std::span<const std::span<const std::byte>> constants,
                    std::span<const Isa> levels, const Toolchain& tools);
