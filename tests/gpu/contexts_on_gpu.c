@@ -5,6 +5,7 @@
  * By the package's own run side, on GPU 0, and where there are several also on the last one. Exits with 1 unless
  *   - calls with tensors in the GPU's memory, on a stream of the caller's, give the results of those with the host's;
  *   - further contexts take less memory than half of the weights, where these are 64 MB or more;
+ *   - weights that are swapped from a GPU's memory give the results of the same ones from the host's;
  *   - of weights that are swapped under load each result is wholly of the old or wholly of the new ones;
  *   - swaps take no more memory for good than the weights once more, and the temporaries of the threads' contexts.
  *
@@ -58,12 +59,22 @@ static struct Driver {
   int (*allocate)(unsigned long long* address, size_t bytes, void* stream);
   int (*copy_in)(unsigned long long to, const void* from, size_t bytes, void* stream);
   int (*copy_out)(void* to, unsigned long long from, size_t bytes, void* stream);
+  int (*release)(unsigned long long address, void* stream);
 } driver;
 
 static void open_driver(void) {
-  static const char* const names[] = {
-      "cuInit",         "cuDeviceGetCount",    "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",  "cuCtxPopCurrent_v2",  "cuMemGetInfo_v2",
-      "cuStreamCreate", "cuStreamSynchronize", "cuMemAllocAsync",          "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"};
+  static const char* const names[] = {"cuInit",
+                                      "cuDeviceGetCount",
+                                      "cuDevicePrimaryCtxRetain",
+                                      "cuCtxPushCurrent_v2",
+                                      "cuCtxPopCurrent_v2",
+                                      "cuMemGetInfo_v2",
+                                      "cuStreamCreate",
+                                      "cuStreamSynchronize",
+                                      "cuMemAllocAsync",
+                                      "cuMemcpyHtoDAsync_v2",
+                                      "cuMemcpyDtoHAsync_v2",
+                                      "cuMemFreeAsync"};
   void** const functions = (void**)&driver;
   const char* const other = getenv("TOROID_CUDA_DRIVER");
   void* const library = dlopen(other != NULL && *other != '\0' ? other : "libcuda.so.1", RTLD_NOW);
@@ -271,6 +282,35 @@ static void swap(int which) {
     fail("model_swap_weights", message);
 }
 
+/* The same from a GPU's memory. */
+static void swap_from(int gpu, int which) {
+  static DLTensor there[kMostWeights];
+  static const DLTensor* their[kMostWeights];
+  char message[1024] = "";
+  void* stream = NULL;
+  int32_t i;
+  enter(gpu);
+  must(driver.create(&stream, 1), "cuStreamCreate");
+  for (i = 0; i < num_weights; ++i) {
+    unsigned long long address = 0;
+    there[i] = weights[which][i];
+    must(driver.allocate(&address, bytes_of(&there[i]) + 256, stream), "cuMemAllocAsync");
+    must(driver.copy_in(address, there[i].data, bytes_of(&there[i]), stream), "cuMemcpyHtoDAsync");
+    there[i].data = (void*)(uintptr_t)address;
+    there[i].device.device_type = kDLCUDA;
+    there[i].device.device_id = gpu;
+    their[i] = &there[i];
+  }
+  must(driver.synchronize(stream), "cuStreamSynchronize");
+  leave();
+  if (toroid->model_swap_weights(model, names, their, num_weights, message, sizeof message) != TOROID_OK)
+    fail("model_swap_weights from a GPU", message);
+  enter(gpu);
+  for (i = 0; i < num_weights; ++i) must(driver.release((unsigned long long)(uintptr_t)there[i].data, stream), "cuMemFreeAsync");
+  must(driver.synchronize(stream), "cuStreamSynchronize");
+  leave();
+}
+
 /* ---- under load */
 
 static Result expected[2];
@@ -377,6 +417,12 @@ int main(int argc, char** argv) {
   for (i = 1; i < kContexts; ++i) {
     result = run(contexts[i]);
     check(is_near(&result, &expected[1]), "each context has the new weights");
+    free(result.elements);
+  }
+  for (i = 0; i < 2; ++i) {
+    swap_from(num_gpus - 1, i);
+    result = run(contexts[0]);
+    check(is_near(&result, &expected[i]), "weights from a GPU's memory");
     free(result.elements);
   }
   before = bytes_left(0);
