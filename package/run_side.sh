@@ -34,6 +34,10 @@ mkdir -p "$folder.new"
 # ar reads names up to a '+'.
 sed -i "s#/libstdc++\.a\$#/libstdcxx.a#" "$folder.new/archive.mri"
 cp "$("$compiler" -print-file-name=libstdc++.a)" "$folder.new/libstdcxx.a"
+# Without streams, locales and paths. What packages leave out refers to them, and what they set up at their start would be linked with them,
+# 6 KB. What a package runs refers to none: it would not link.
+ar t "$folder.new/libstdcxx.a" | grep -E 'locale|ios|stream|facet|_members|^(cow-)?fs_|^(codecvt|ctype)' |
+  sort -u | xargs ar d "$folder.new/libstdcxx.a"
 sed -i "s#^ADDLIB .*/libstdcxx\.a#ADDLIB $folder.new/libstdcxx.a#" "$folder.new/archive.mri"
 ar -M <"$folder.new/archive.mri"
 rm "$folder.new/archive.mri" "$folder.new/libstdcxx.a"
