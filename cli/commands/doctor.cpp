@@ -25,6 +25,7 @@
 #include "runtime/pool/pool.h"
 #include "toolchain/nvrtc.h"
 #include "toolchain/toolchain.h"
+#include "toolchain/triton/triton.h"
 
 namespace toroid::cli {
 namespace {
@@ -194,6 +195,16 @@ void check_gpus(std::vector<Finding>& findings) {
       "cuDNN", [] { return "version " + cuda::cudnn::version(); }, "tuning for GPUs is without its convolutions and attention");
 }
 
+// What compiles kernels in Triton (docs/triton.md).
+void check_triton(std::vector<Finding>& findings) {
+  try {
+    findings.push_back({"Triton", State::Good, triton_version()});
+  } catch (const Error& error) {
+    findings.push_back(
+        {"Triton", State::Note, fmt::format("{}: kernels in Triton cannot be compiled", error.message()), error.help_text()});
+  }
+}
+
 // What is opened by name at run time: present or not, never a problem by itself.
 void check_libraries(std::vector<Finding>& findings) {
   constexpr const char* kVectorFunctions = "libmvec.so.1";
@@ -230,6 +241,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   check_memory_and_folders(findings);
   check_libraries(findings);
   check_gpus(findings);
+  check_triton(findings);
   bool is_well = true;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Finding& each : findings) {

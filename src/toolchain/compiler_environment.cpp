@@ -2,6 +2,10 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+
 extern char** environ;
 
 namespace toroid {
@@ -43,6 +47,18 @@ std::string finding_variables() {
   std::string text = std::string("PATH=") + (is_set("PATH") ? std::getenv("PATH") : kDefaultPath) + "\n";
   for (const auto& [name, value] : deciding_variables()) text += name + "=" + value + "\n";
   return text;
+}
+
+std::chrono::milliseconds compiler_timeout() {
+  if (!is_set("TOROID_COMPILE_TIMEOUT_S")) return std::chrono::minutes(3);
+  const char* const variable = std::getenv("TOROID_COMPILE_TIMEOUT_S");
+  char* end = nullptr;
+  const double seconds = std::strtod(variable, &end);
+  if (*end != '\0' || !(seconds > 0 && seconds < 1e6)) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_COMPILE_TIMEOUT_S is '{}', which is no time", variable))
+        .help("give the seconds that one run of the compiler may take, as in TOROID_COMPILE_TIMEOUT_S=180");
+  }
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 ProcessOptions compiler_process(std::vector<std::string> argv, const std::filesystem::path& folder) {

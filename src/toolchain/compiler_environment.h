@@ -3,6 +3,7 @@
 // part of every key.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ std::map<std::string, std::string> deciding_variables();
 
 // All variables by which it finds its programs, as one text: what was learnt of a compiler holds for them.
 std::string finding_variables();
+
+// What one run of a compiler may take: TOROID_COMPILE_TIMEOUT_S, else 3 minutes. Throws Error{InvalidOption} where that is no time.
+std::chrono::milliseconds compiler_timeout();
 
 // To run a compiler with that environment and messages in English. `folder`: for its temporary files; empty: where ours are.
 ProcessOptions compiler_process(std::vector<std::string> argv, const std::filesystem::path& folder = {});

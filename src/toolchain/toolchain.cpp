@@ -73,16 +73,7 @@ ToolchainOptions with_limits(ToolchainOptions options) {
     options.memory_limit_bytes = parse_byte_size(variable);
   }
   if (options.timeout.count() > 0) return options;
-  options.timeout = std::chrono::minutes(3);
-  if (const char* variable = std::getenv("TOROID_COMPILE_TIMEOUT_S"); variable != nullptr && *variable != '\0') {
-    char* end = nullptr;
-    const double seconds = std::strtod(variable, &end);
-    if (*end != '\0' || !(seconds > 0 && seconds < 1e6)) {
-      throw Error(ErrorKind::InvalidOption, fmt::format("TOROID_COMPILE_TIMEOUT_S is '{}', which is no time", variable))
-          .help("give the seconds that one run of the compiler may take, as in TOROID_COMPILE_TIMEOUT_S=180");
-    }
-    options.timeout = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-  }
+  options.timeout = compiler_timeout();
   return options;
 }
 

@@ -1,0 +1,214 @@
+#include "toolchain/triton/triton.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "base/file/framing.h"
+#include "base/file/kept_files.h"
+#include "frontend/json_reader.h"
+#include "support/log.h"
+#include "support/text/json_writer.h"
+#include "toolchain/compiler_environment.h"
+#include "toolchain/triton/script.h"
+
+namespace toroid {
+namespace {
+
+constexpr int kLeastMajor = 3, kLeastMinor = 5;
+constexpr const char* kInstall = "'{} -m pip install triton' installs it; TOROID_TRITON_PYTHON names another Python";
+
+std::string python_name() {
+  const char* const named = std::getenv("TOROID_TRITON_PYTHON");
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
+
+// Prints the version alone; importing Triton would take seconds.
+constexpr const char* kVersionScript = R"py(
+import importlib.util, re
+found = importlib.util.find_spec("triton")
+if found and found.origin:
+    match = re.search(r"__version__ = ['\"]([^'\"]+)", open(found.origin, encoding="utf-8").read())
+    print(match.group(1) if match else "unknown")
+)py";
+
+// A Python that finds its packages as it does in the user's shell; variables of Triton that change what it makes are withheld.
+ProcessOptions python_process(std::vector<std::string> argv, const std::filesystem::path& folder = {}) {
+  ProcessOptions options = compiler_process(std::move(argv), folder);
+  for (const char* name : {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_*", "PYENV_*", "TRITON_PTXAS_PATH",
+                           "TRITON_PTXAS_BLACKWELL_PATH"})
+    options.inherited->emplace_back(name);
+  options.environment.emplace_back("PYTHONDONTWRITEBYTECODE", "1");
+  return options;
+}
+
+// The version of the Triton of this Python.
+std::string probe(const std::string& python) {
+  if (!find_program(python))
+    throw Error(ErrorKind::Environment,
+                fmt::format("Triton kernels are compiled by a Python that has Triton, and there is no '{}'", python))
+        .help("install Python and 'pip install triton', or name a Python that has it in TOROID_TRITON_PYTHON");
+  ProcessOptions process = python_process({python, "-c", kVersionScript});
+  process.timeout = std::chrono::minutes(1);
+  const ProcessResult result = run_process(process);
+  if (!result.ok())
+    throw Error(ErrorKind::Environment, fmt::format("'{}' does not run: it {}", python, result.outcome()))
+        .at(result.errors.substr(0, 1000))
+        .help("name a Python that has Triton in TOROID_TRITON_PYTHON");
+  const std::string version = result.output.substr(0, result.output.find('\n'));
+  if (version.empty())
+    throw Error(ErrorKind::Environment, fmt::format("'{}' has no Triton", python)).help(fmt::format(fmt::runtime(kInstall), python));
+  int major = 0, minor = 0;
+  const bool is_number = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+  if (!is_number || std::pair(major, minor) < std::pair(kLeastMajor, kLeastMinor))
+    throw Error(ErrorKind::Environment,
+                fmt::format("'{}' has Triton {}, and {}.{} or newer is needed", python, version, kLeastMajor, kLeastMinor))
+        .help(fmt::format(fmt::runtime(kInstall), python));
+  return version;
+}
+
+struct Target {
+  std::string backend, capability, product;  // the capability in JSON
+  int warp;
+};
+
+Target target_of(std::string_view architecture) {
+  if (architecture.starts_with("gfx")) {
+    const bool is_wide = architecture.starts_with("gfx9");
+    return {"hip", json_string(architecture), "hsaco", is_wide ? 64 : 32};
+  }
+  constexpr int kFirstExact = 90;  // from here on Triton makes code and PTX for sm_90a and so on alone
+  const bool is_ptx = architecture.starts_with("compute_");
+  std::string number(architecture.substr(std::min(architecture.size(), architecture.find('_') + 1)));
+  const bool is_exact = number.ends_with('a');
+  if (is_exact) number.pop_back();
+  if (std::atoi(number.c_str()) >= kFirstExact && !is_exact)
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("Triton has no code for {}: from compute capability 9.0 on it is for one GPU alone", architecture))
+        .help(fmt::format("compile for sm_{}a", number));
+  return {"cuda", number, is_ptx ? "ptx" : "cubin", 32};
+}
+
+std::string request_of(std::span<const std::string> kernels, const Target& target, const std::filesystem::path& folder, int jobs) {
+  std::string text =
+      fmt::format("{{\"folder\": {}, \"target\": [{}, {}, {}], \"product\": {}, \"jobs\": {}, \"kernels\": [", json_string(folder.string()),
+                  json_string(target.backend), target.capability, target.warp, json_string(target.product), std::max(1, jobs));
+  for (size_t i = 0; i < kernels.size(); ++i) text += (i == 0 ? "" : ",\n") + kernels[i];
+  return text + "]}";
+}
+
+// Where the kernel is from: "add of mylib.add.op:12".
+std::string place_of(const std::string& kernel, std::optional<int64_t> line) {
+  const JsonDocument document = parse_json(kernel, "a Triton kernel");
+  const JsonValue& root = document.root();
+  return fmt::format("{} of {}:{}", root.at("function").as_string(), root.at("file").as_string(),
+                     line.value_or(root.at("line").as_integer()));
+}
+
+void refuse(const std::string& kernel, const JsonValue& facts) {
+  const auto refuse_for = [&](const std::string& why) {
+    throw Error(ErrorKind::Unsupported, fmt::format("the Triton kernel {} {}, which toroid does not start", place_of(kernel, {}), why))
+        .help("choose another configuration");
+  };
+  if (const int64_t blocks = facts.at("blocks_of_cluster").as_integer(); blocks > 1)
+    refuse_for(fmt::format("runs in clusters of {} blocks", blocks));
+  if (facts.at("cooperative").as_integer() != 0) refuse_for("is started for all blocks at once");
+  if (facts.at("tensor_maps").as_integer() > 0) refuse_for("takes tensor descriptors");
+  if (facts.at("profile_bytes").as_integer() > 0) refuse_for("profiles itself");
+  if (const int64_t more = facts.at("more_pointers").as_integer(); more < 0 || more > 8)
+    refuse_for(fmt::format("takes {} arguments besides its own", more));
+}
+
+TritonBinary binary_of(const std::string& kernel, const JsonValue& facts, const std::filesystem::path& file) {
+  if (const JsonValue* words = facts.find("error")) {
+    const std::string place = place_of(kernel, facts.at("line").as_integer());
+    if (const auto folder = kept_files_folder()) keep_file(*folder, "triton", "json", kernel);
+    throw Error(ErrorKind::ToolFailed, fmt::format("Triton does not compile {}", place))
+        .at(std::string(words->as_string().substr(0, 4000)));
+  }
+  refuse(kernel, facts);
+  TritonBinary binary{.bytes = read_file(file),
+                      .kernel = std::string(facts.at("name").as_string()),
+                      .threads = static_cast<int>(facts.at("threads").as_integer()),
+                      .shared_bytes = static_cast<int>(facts.at("shared_bytes").as_integer()),
+                      .scratch_bytes = facts.at("scratch_bytes").as_integer(),
+                      .scratch_alignment = static_cast<int>(facts.at("scratch_alignment").as_integer()),
+                      .more_pointers = static_cast<int>(facts.at("more_pointers").as_integer())};
+  if (binary.scratch_bytes > 0 && binary.more_pointers == 0)
+    throw Error(ErrorKind::ToolFailed,
+                fmt::format("the Triton kernel {} has scratch memory and takes no address of it", place_of(kernel, {})));
+  return binary;
+}
+
+constexpr uint64_t kBytesVersion = 1;
+
+}  // namespace
+
+std::string triton_version() {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;  // by Python
+  const std::string python = python_name();
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(python);
+  const std::string version = found != known.end() ? found->second : known.emplace(python, probe(python)).first->second;
+  return fmt::format("Triton {}", version);
+}
+
+std::vector<TritonBinary> compile_triton(std::span<const std::string> kernels, std::string_view architecture, int jobs) {
+  const Target target = target_of(architecture);
+  const std::string version = triton_version(), python = python_name();
+  const TempFolder folder("toroid_triton");
+  const std::string request = request_of(kernels, target, folder.path(), jobs);
+  ProcessOptions process = python_process({python, "-c", std::string(kTritonScript)}, folder.path());
+  process.input = request;
+  process.timeout = compiler_timeout() * static_cast<int64_t>(std::max<size_t>(1, kernels.size()));
+  process.output_limit_bytes = size_t{16} << 20;
+  const ProcessResult result = run_process(process);
+  log_debug("{} Triton kernels compiled in {:.0f} ms", kernels.size(), result.seconds * 1e3);
+  if (!result.ok())
+    throw Error(ErrorKind::ToolFailed, fmt::format("{} of '{}' {}", version, python, result.outcome()))
+        .at(result.errors.substr(result.errors.size() - std::min<size_t>(result.errors.size(), 2000)))
+        .help("TOROID_TRITON_PYTHON names another Python; TOROID_COMPILE_TIMEOUT_S allows more time");
+  const JsonDocument document = parse_json(result.output, fmt::format("what {} says", version));
+  if (document.root().elements().size() != kernels.size()) document.root().fail(fmt::format("expected {} binaries", kernels.size()));
+  std::vector<TritonBinary> binaries;
+  for (size_t i = 0; i < kernels.size(); ++i)
+    binaries.push_back(binary_of(kernels[i], document.root().elements()[i], folder.path() / std::to_string(i)));
+  return binaries;
+}
+
+std::string to_bytes(const TritonBinary& binary) {
+  std::string bytes;
+  append_number(bytes, kBytesVersion);
+  append_sized(bytes, binary.kernel);
+  for (const int64_t number : {int64_t{binary.threads}, int64_t{binary.shared_bytes}, binary.scratch_bytes,
+                               int64_t{binary.scratch_alignment}, int64_t{binary.more_pointers}})
+    append_number(bytes, static_cast<uint64_t>(number));
+  append_sized(bytes, binary.bytes);
+  return bytes;
+}
+
+TritonBinary triton_binary_of(std::string_view bytes) {
+  const auto require = [](auto taken) {
+    if (!taken) throw Error(ErrorKind::Internal, "a Triton binary of the cache is damaged");
+    return *taken;
+  };
+  if (require(take_number(bytes)) != kBytesVersion) require(std::optional<uint64_t>());
+  TritonBinary binary;
+  binary.kernel = require(take_sized(bytes));
+  binary.threads = static_cast<int>(require(take_number(bytes)));
+  binary.shared_bytes = static_cast<int>(require(take_number(bytes)));
+  binary.scratch_bytes = static_cast<int64_t>(require(take_number(bytes)));
+  binary.scratch_alignment = static_cast<int>(require(take_number(bytes)));
+  binary.more_pointers = static_cast<int>(require(take_number(bytes)));
+  binary.bytes = require(take_sized(bytes));
+  return binary;
+}
+
+}  // namespace toroid
