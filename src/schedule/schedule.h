@@ -113,10 +113,11 @@ struct GpuLoops {
   // Vectors of a row that a thread takes, all of which stay in its registers; 0: any number, and there is no stash. Of a map, unless 0: so
   // many a thread takes along the axis before the last, for what does not change along it.
   int items = 0;
-  bool shared = false;  // the stash, of a load, is in shared memory and as wide as in memory
-  int pixels = 1;       // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
-  int lanes = 1;        // with pixels: threads beside each other along the last axis
-  int blocks = 0;       // more than 0: so many blocks go through all rows, and sum columns (Accumulator::of_columns)
+  bool shared = false;     // the stash, of a load, is in shared memory and as wide as in memory
+  int pixels = 1;          // more than 1: vectors that a thread has along the pixels of a sliding window (schedule/cuda/sliding_window.h)
+  int lanes = 1;           // with pixels: threads beside each other along the last axis
+  int blocks = 0;          // more than 0: so many blocks go through all rows, and sum columns (Accumulator::of_columns)
+  bool in_triton = false;  // printed in Triton, whose compiler decides on threads and vectors (codegen/triton/triton_printer.h)
   bool operator==(const GpuLoops&) const = default;
 };
 

@@ -133,6 +133,7 @@ class ScheduleReader : private loop::LoopTextReader {
       made.lanes = number("how many threads");
     }
     if (cursor_.accept_word("blocks")) made.blocks = number("how many blocks");
+    made.in_triton = cursor_.accept_word("triton");
     return made;
   }
 

@@ -1,0 +1,35 @@
+// Prints a scheduled kernel as Triton: a program has a tile of so many rows (combinations of the outer axes) by elements (of the inner ones).
+//
+//   @triton.jit
+//   def kernel(x, out):                       # softmax: rows of 1000
+//       row = tl.program_id(0) * 4 + tl.arange(0, 4)[:, None]
+//       is_row = row < 4096
+//       element = tl.arange(0, 1024)[None, :]
+//       is_element = is_row & (element < 1000)
+//       …
+//
+// A row that fits is one tile, in which stages share what they compute; a longer one is gone through piece by piece in each stage. Kernels
+// that it does not print are CUDA's, and the reason is known: indices that are read and checked, transposes in tiles, random numbers,
+// divisions of integers, special functions, arg-reductions, sums of columns.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/triton/triton_kernel.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+namespace toroid::codegen {
+
+struct PrintedTriton {
+  TritonKernel kernel;  // without a name; its arguments are the buffers', then the sizes'
+  std::vector<loop::BufferId> buffers;
+  std::vector<sym::Expr> sizes;  // symbols, each an int64_t
+  sym::Expr blocks;
+};
+// Or why not.
+std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Kernel& kernel);
+
+}  // namespace toroid::codegen
