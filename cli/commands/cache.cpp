@@ -114,7 +114,8 @@ int explain(const std::string& model, bool as_json) {
   const GraphKeyParts parts = key_parts(of_package);
   const MappedFile file(model);
   GraphCache cache(session.cache());
-  CacheLookup by_file{"model file", model_key(file.bytes(), find_operators(model, of_package)->fingerprint(), parts, session.toolchain())};
+  CacheLookup by_file{"model file",
+                      model_key(file.bytes(), operators_part(*find_operators(model, of_package)), parts, session.toolchain())};
   by_file.is_hit = cache.find(by_file.key).has_value();
   const Program program = CompileSession::import(model);
   CacheLookup by_graph{"graph", graph_key(program, parts, session.toolchain())};

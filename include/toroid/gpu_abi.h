@@ -37,7 +37,12 @@ typedef struct ToroidLaunch {
   const ToroidTensorMap* maps;
   int32_t num_maps;     /* the first arguments are these, and the host sets their pointers */
   int32_t starts_early; /* 1: while the launch before it ends, which lets it; its threads wait for that */
+  int64_t rows, layers; /* of blocks, along y and z; 0 is 1 */
+  /* Where `threads` is 0, its binary says how the kernel is started (ToroidGpuKernel): so many arguments are there, and behind them there are
+   * TOROID_GPU_MORE_POINTERS places for those that the host adds. */
+  int32_t num_arguments;
 } ToroidLaunch;
+#define TOROID_GPU_MORE_POINTERS 8
 
 /* Functions give 0 when they succeeded; else the host keeps a message. What they start is done in order. */
 typedef struct ToroidGpuRuntime {
@@ -56,12 +61,22 @@ typedef enum ToroidGpuKind {
   TOROID_GPU_PTX     /* text that the driver compiles, for this one and all later ones */
 } ToroidGpuKind;
 
+/* What of a launch only the kernel's compiler knows, as Triton; it may differ between the binaries of a unit. */
+typedef struct ToroidGpuKernel {
+  int32_t threads, shared_bytes; /* of a block */
+  int64_t scratch_bytes;         /* of the GPU's memory, of each block: the first pointer behind the arguments is to those of all blocks */
+  int32_t scratch_alignment;     /* at most 256 */
+  int32_t more_pointers;         /* behind the arguments, at most TOROID_GPU_MORE_POINTERS; those but the first are null */
+} ToroidGpuKernel;
+
 /* Kernels, as the driver loads them. All binaries of a unit have the same. */
 typedef struct ToroidGpuBinary {
   const void* data;
   int32_t unit;
-  int32_t capability; /* 90 for 9.0 */
-  int32_t kind;       /* ToroidGpuKind */
+  int32_t capability;            /* 90 for 9.0 */
+  int32_t kind;                  /* ToroidGpuKind */
+  const char* kernel;            /* of a unit with one kernel, which its binary says how to start: its name */
+  const ToroidGpuKernel* launch; /* … and how; else null */
 } ToroidGpuBinary;
 
 typedef struct ToroidGpuProgram {

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 14
+#define TOROID_ABI_VERSION 15
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -42,10 +43,44 @@ CompileOptions options_of_custom(CompileOptions how, size_t unit) {
   return how;
 }
 
-// The binary of a CUDA unit as a unit in C++.
-std::string binary_unit(const GpuSources& gpu, size_t number, const ResourcesTold& told) {
-  const auto& [unit, architecture] = gpu.binaries[number];
-  const CudaBinary binary = compile_cuda(gpu.units[unit], architecture, gpu.units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
+// The binaries of all kernels in Triton: one run of Python for each architecture, on a thread of its own, while others are compiled.
+class TritonBinaries {
+ public:
+  TritonBinaries(const GpuSources& gpu, int threads) {
+    if (gpu.triton.empty()) return;
+    made_ = std::async(std::launch::async, [&gpu, threads] {
+      std::map<std::string, std::vector<TritonBinary>> made;
+      for (const codegen::GpuBinary& each : gpu.binaries) {
+        if (made.contains(each.architecture)) continue;
+        made.emplace(each.architecture, gpu.compile_triton ? gpu.compile_triton(gpu.triton, each.architecture)
+                                                           : compile_triton(gpu.triton, each.architecture, threads));
+      }
+      return made;
+    });
+  }
+  // Of the unit of this number among those in Triton. Waits, and throws what the compilation does.
+  const TritonBinary& at(const std::string& architecture, size_t unit) const { return made_.get().at(architecture).at(unit); }
+
+ private:
+  std::shared_future<std::map<std::string, std::vector<TritonBinary>>> made_;
+};
+
+// The binary of a unit as a unit in C++.
+std::string binary_unit(const GpuSources& gpu, size_t number, const TritonBinaries& triton, const ResourcesTold& told) {
+  const codegen::GpuBinary& place = gpu.binaries[number];
+  const size_t unit = place.unit;
+  if (unit >= gpu.units.size()) {
+    const TritonBinary& made = triton.at(place.architecture, unit - gpu.units.size());
+    return codegen::binary_unit(number, made.bytes,
+                                codegen::GpuLaunchFacts{.kernel = made.kernel,
+                                                        .threads = made.threads,
+                                                        .shared_bytes = made.shared_bytes,
+                                                        .scratch_bytes = made.scratch_bytes,
+                                                        .scratch_alignment = made.scratch_alignment,
+                                                        .more_pointers = made.more_pointers});
+  }
+  const CudaBinary binary =
+      compile_cuda(gpu.units[unit], place.architecture, gpu.units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
   for (const KernelResources& kernel : binary.kernels) {
     if (told) told(kernel);
   }
@@ -58,11 +93,15 @@ CompileOptions plain(CompileOptions how) {
   return how;
 }
 
-// The numbers of binaries, those of the longest texts first: products on tensor cores take several times as long as others.
+// The numbers of binaries, those of the longest texts first: products on tensor cores take several times as long as others. Those in Triton
+// are last, since all of them are compiled by one process.
 std::vector<size_t> longest_first(const GpuSources& gpu) {
   std::vector<size_t> order(gpu.binaries.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return gpu.units[gpu.binaries[i].unit].size(); });
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) {
+    const size_t unit = gpu.binaries[i].unit;
+    return unit < gpu.units.size() ? gpu.units[unit].size() + 1 : 0;
+  });
   return order;
 }
 
@@ -71,8 +110,9 @@ std::vector<std::string> compiled_with_binaries(size_t count, const GpuSources& 
                                                 const CompileOptions& how, const ResourcesTold& told,
                                                 const std::function<std::string(size_t)>& compile) {
   const std::vector<size_t> order = longest_first(gpu);
+  const TritonBinaries triton(gpu, threads);
   return compiled_side_by_side(count + order.size(), threads, [&](size_t i) {
-    return i < count ? compile(i) : tools.compile_object(binary_unit(gpu, order[i - count], told), plain(how));
+    return i < count ? compile(i) : tools.compile_object(binary_unit(gpu, order[i - count], triton, told), plain(how));
   });
 }
 
@@ -130,7 +170,9 @@ std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
 
 std::vector<std::string> binary_units(const GpuSources& gpu, int threads) {
   const std::vector<size_t> order = longest_first(gpu);
-  std::vector<std::string> made = compiled_side_by_side(order.size(), threads, [&](size_t i) { return binary_unit(gpu, order[i], {}); });
+  const TritonBinaries triton(gpu, threads);
+  std::vector<std::string> made =
+      compiled_side_by_side(order.size(), threads, [&](size_t i) { return binary_unit(gpu, order[i], triton, {}); });
   std::vector<std::string> units(made.size());
   for (size_t i = 0; i < made.size(); ++i) units[order[i]] = std::move(made[i]);
   return units;

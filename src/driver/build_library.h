@@ -9,13 +9,19 @@
 #include "codegen/wrapper/program_tables.h"
 #include "toolchain/nvrtc.h"
 #include "toolchain/toolchain.h"
+#include "toolchain/triton/triton.h"
 
 namespace toroid {
+
+// The binaries of kernels in Triton for an architecture; toroid::compile_triton, or that with a cache before it.
+using CompileTriton = std::function<std::vector<TritonBinary>(std::span<const std::string> kernels, std::string_view architecture)>;
 
 // Of a program for a GPU.
 struct GpuSources {
   std::vector<std::string> units = {};            // CUDA
+  std::vector<std::string> triton = {};           // kernels in Triton, units behind those
   std::vector<codegen::GpuBinary> binaries = {};  // which become of them
+  CompileTriton compile_triton = {};              // none: without a cache
 };
 struct LibrarySources {
   std::vector<std::string> units;              // C++

@@ -19,6 +19,7 @@
 #include "driver/pipeline/generate.h"
 #include "driver/pipeline/save_sources.h"
 #include "driver/pipeline/take_part.h"
+#include "driver/triton_binaries.h"
 #include "frontend/pt2/import.h"
 #include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
@@ -217,7 +218,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   std::optional<CacheKey> key;
   const std::shared_ptr<CustomOperators> operators = find_operators(path, options);
   if (use_graphs) {
-    key = model_key(file->bytes(), operators->fingerprint(), key_parts(options), toolchain());
+    key = model_key(file->bytes(), operators_part(*operators), key_parts(options), toolchain());
     std::optional<GraphCache::Found> found = cache.find(*key);
     note_lookup(model, options, cache_, "model file", *key, found.has_value());
     if (found) {
@@ -325,6 +326,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   std::vector<std::string> texts = sources.units;  // that the library's key is of
   texts.insert(texts.end(), sources.gpu.units.begin(), sources.gpu.units.end());
   texts.insert(texts.end(), sources.custom_units.begin(), sources.custom_units.end());
+  if (!sources.gpu.triton.empty()) {
+    texts.insert(texts.end(), sources.gpu.triton.begin(), sources.gpu.triton.end());
+    texts.push_back(triton_version());
+    sources.gpu.compile_triton = cached_triton(cache_, threads);
+  }
   const std::optional<RunSide> run_side = run_side_of(options, Whole::Checked);
   if (run_side) texts.push_back(entry_unit(assembled, *run_side, model.levels, options));
   const CacheKey library = library_key(texts, how, tools, target_text(options));

@@ -10,6 +10,7 @@
 #include "driver/choices/choose_ways.h"
 #include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
+#include "driver/triton_binaries.h"
 #include "passes/pipeline.h"
 #include "runtime/cuda/device.h"
 #include "runtime/kernels/onednn/onednn.h"
@@ -120,9 +121,10 @@ std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole who
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return package_text(options);
   if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
-  const std::string package = package_text(options);
-  return fmt::format("CUDA, {}, {}{}{}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
-                     has_random_delays() ? ", with random delays" : "", package.empty() ? "" : ", ", package);
+  const std::string package = package_text(options), triton = triton_part(options.in_triton);
+  return fmt::format("CUDA, {}, {}{}{}{}{}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
+                     triton.empty() ? "" : ", kernels in ", triton, has_random_delays() ? ", with random delays" : "",
+                     package.empty() ? "" : ", ", package);
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
@@ -176,6 +178,7 @@ std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& mod
   }
   folders.beside_model = model.has_parent_path() ? model.parent_path() : ".";
   folders.for_gpu = options.target != codegen::Target::Cpu;
+  folders.is_emulated = options.target == codegen::Target::EmulatedCuda;
   return std::make_shared<CustomOperators>(std::move(folders));
 }
 
@@ -205,15 +208,16 @@ void set_device(CompileModelOptions& options, std::string_view name) {
   const std::string_view kind = name.substr(0, name.find(':')), number = name.substr(std::min(name.size(), kind.size() + 1));
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);
   const bool has_number = error == std::errc() && end == number.data() + number.size() && options.gpu >= 0;
+  options.in_triton = kind == "triton";
   if (name == "cpu") {
     options.target = codegen::Target::Cpu;
-  } else if (name == "cuda" || (kind == "cuda" && has_number)) {
+  } else if (name == "cuda" || name == "triton" || ((kind == "cuda" || kind == "triton") && has_number)) {
     options.target = codegen::Target::Cuda;
   } else if (name == "emulated-cuda") {
     options.target = codegen::Target::EmulatedCuda;
   } else {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
-        .help("devices: cpu, cuda (or cuda:1, by its number), emulated-cuda");
+        .help("devices: cpu, cuda (or cuda:1, by its number), triton (a GPU with kernels in Triton), emulated-cuda");
   }
 }
 

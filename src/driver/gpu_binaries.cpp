@@ -43,10 +43,10 @@ schedule::TensorCores tensor_cores(const CompileModelOptions& options) {
   return cores;
 }
 
-std::vector<codegen::GpuBinary> binaries_of(size_t units, std::span<const std::string> architectures) {
+std::vector<codegen::GpuBinary> binaries_of(size_t units, size_t triton_units, std::span<const std::string> architectures) {
   std::vector<codegen::GpuBinary> result;
-  for (size_t unit = 0; unit < units; ++unit) {
-    for (const std::string& architecture : architectures) result.push_back({unit, architecture});
+  for (size_t unit = 0; unit < units + triton_units; ++unit) {
+    for (const std::string& architecture : architectures) result.push_back({unit, architecture, unit >= units});
   }
   return result;
 }

@@ -21,8 +21,9 @@ schedule::TensorCores tensor_cores(const CompileModelOptions& options);
 // What the list of --arch says: "sm_80,sm_90a,compute_90". Throws Error{InvalidOption}.
 std::vector<std::string> parse_architectures(std::string_view list);
 
-// The place of a binary in the program's tables: each unit for each architecture, the units' numbers first.
-std::vector<codegen::GpuBinary> binaries_of(size_t units, std::span<const std::string> architectures);
+// The place of a binary in the program's tables: each unit for each architecture, the units' numbers first. Behind `units` of CUDA's come
+// those of kernels in Triton.
+std::vector<codegen::GpuBinary> binaries_of(size_t units, size_t triton_units, std::span<const std::string> architectures);
 
 // What people should know of a kernel that is slower than it need be: "the kernel softmax_kernel spills 16 bytes of registers".
 std::vector<std::string> complaints_of(const KernelResources& kernel);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file/framing.h"
 #include "cache/code_identity.h"
+#include "driver/triton_binaries.h"
 #include "graph/builder.h"
 #include "graph/custom/custom_operators.h"
 #include "graph/text/constant_text.h"
@@ -82,6 +83,7 @@ void add_operators(KeyBuilder& key, const Program& program) {
   if (program.operators == nullptr) return;
   for (const auto& [name, op] : program.operators->all()) {
     key.add_source("custom operator " + op->file, op->text);
+    if (program.operators->takes_triton(*op)) key.add("compiler of " + op->file, triton_part(true));
     for (const CustomKernel& kernel : op->kernels) {
       if (kernel.kind == CustomKernel::Kind::Library) key.add("library of " + op->file, kernel.library.string() + " " + kernel.digest);
     }
@@ -134,6 +136,8 @@ std::string joined(const std::string& first, const std::vector<std::vector<std::
 }
 
 }  // namespace
+
+std::string operators_part(const CustomOperators& operators) { return operators.fingerprint() + triton_part(operators.may_take_triton()); }
 
 CacheKey model_key(std::span<const std::byte> file, const std::string& operators, const GraphKeyParts& parts, const Toolchain& tools) {
   KeyBuilder key("model", kModelKeyVersion);

@@ -17,6 +17,7 @@
 
 #include "cache/cache.h"
 #include "driver/compiled_graph.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/graph.h"
 #include "passes/specialise.h"
 #include "schedule/schedule.h"
@@ -38,7 +39,9 @@ struct GraphKeyParts {
   std::vector<std::string> process_groups = {};
 };
 
-// `operators`: CustomOperators::fingerprint.
+// What a model's key has of custom operators: their files, and what compiles them. "" without any.
+std::string operators_part(const CustomOperators& operators);
+// `operators`: operators_part.
 CacheKey model_key(std::span<const std::byte> file, const std::string& operators, const GraphKeyParts& parts, const Toolchain& tools);
 CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const Toolchain& tools);
 // The library's own key: the store finds it by this when only the graph differs.

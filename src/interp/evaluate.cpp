@@ -304,8 +304,9 @@ class Evaluator {
 
   std::vector<HostTensor> library(const Node& node, const Library& op, std::span<const HostTensor> in) {
     if (op.name.starts_with(kCustomPrefix)) {
+      const size_t prefix = op.name.starts_with(kTritonPrefix) ? kTritonPrefix.size() : kCustomPrefix.size();
       throw Error(ErrorKind::Unsupported,
-                  fmt::format("{} is computed by code of its own, which the evaluator does not run", op.name.substr(kCustomPrefix.size())))
+                  fmt::format("{} is computed by code of its own, which the evaluator does not run", op.name.substr(prefix)))
           .help("compile the model, or give the operator a formula");
     }
     if (op.name == kAttentionProduct) return {attention_product(in[0], in[1])};

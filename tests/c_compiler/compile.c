@@ -102,7 +102,7 @@ static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* fol
   options.cpu = NULL;
   options.device = "abacus";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
-  CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, cuda (or cuda:1, by its number), emulated-cuda", message);
+  CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, cuda (or cuda:1, by its number), triton (a GPU with kernels in Triton), emulated-cuda", message);
   options.device = NULL;
   options.arch = "sm_80";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));

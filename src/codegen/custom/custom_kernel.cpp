@@ -85,10 +85,23 @@ class CallMaker {
     }
     for (size_t r = 0; r < op_.results.size(); ++r) {
       const std::string type = custom_type(output_dtypes_.at(r)) + "*";
-      add(type, fmt::format("out[{}].data", r));
+      add(type, fmt::format("out[{}].data", r), result_name(r, op_.results.size()));
+      last().dtype = output_dtypes_[r], last().output = r;
     }
-    if (kernel_.workspace) add("void*", fmt::format("out[{}].data", call_.outputs.size() - 1));
-    for (size_t i = 0; i < op_.size_names.size(); ++i) add("int64_t", fmt::format("integers[{}]", next_number_++));
+    if (kernel_.workspace) {
+      add("void*", fmt::format("out[{}].data", call_.outputs.size() - 1), "workspace");
+      last().dtype = DType::U8, last().output = call_.outputs.size() - 1;
+    }
+    for (const std::string& name : op_.size_names) {
+      last_number(add("int64_t", fmt::format("integers[{}]", next_number_), name));
+      ++next_number_;
+    }
+    if (kernel_.kind == CustomKernel::Kind::Triton) {
+      for (size_t i = 0; i < kernel_.configurations.size(); ++i, next_number_ += 3)
+        result_.grids.push_back(
+            {call_.integers.at(next_number_), call_.integers.at(next_number_ + 1), call_.integers.at(next_number_ + 2)});
+      return std::move(result_);
+    }
     result_.first = call_.integers.at(next_number_);
     result_.second = call_.integers.at(next_number_ + 1);
     if (kernel_.kind == CustomKernel::Kind::Cuda) result_.third = call_.integers.at(next_number_ + 2);
@@ -96,7 +109,13 @@ class CallMaker {
   }
 
  private:
-  void add(std::string type, std::string value) { result_.arguments.push_back({std::move(type), std::move(value)}); }
+  CustomArgument& add(std::string type, std::string value, std::string name = {}) {
+    result_.arguments.push_back({std::move(type), std::move(value), std::move(name)});
+    return result_.arguments.back();
+  }
+  CustomArgument& last() { return result_.arguments.back(); }
+  // It is the number at hand.
+  void last_number(CustomArgument& argument) { argument.number = call_.integers.at(next_number_); }
 
   const TypeRule& rule_of(const std::string& parameter) const {
     for (const auto& [name, rule] : op_.arguments) {
@@ -114,7 +133,8 @@ class CallMaker {
     if (parameter.is_list) return add_list(rule);
     if (parameter.is_optional && !takes_next()) {
       const std::string type = fmt::format("const {}*", custom_type(dtype_of_absent(rule)));
-      add(type, "nullptr");
+      add(type, "nullptr", parameter.name);
+      last().dtype = dtype_of_absent(rule);
       if (takes_strides(rule)) add("const int64_t*", "nullptr");
       return;
     }
@@ -125,10 +145,13 @@ class CallMaker {
       const size_t o = op_.results.size() + result_.copies.size();
       result_.copies.emplace_back(i, o);
       const std::string type = custom_type(dtype) + "*";
-      return add(type, fmt::format("out[{}].data", o));
+      add(type, fmt::format("out[{}].data", o), parameter.name);
+      last().dtype = dtype, last().output = o;
+      return;
     }
     const std::string type = fmt::format("const {}*", custom_type(dtype));
-    add(type, fmt::format("in[{}].data", i));
+    add(type, fmt::format("in[{}].data", i), parameter.name);
+    last().dtype = dtype, last().input = i;
     if (takes_strides(rule)) add("const int64_t*", fmt::format("in[{}].strides", i));
   }
 
@@ -177,9 +200,16 @@ class CallMaker {
     }
     const bool is_there = !parameter.is_optional || takes_next();
     const std::string value = fmt::format("{}[{}]{}", from, next_number_++, is_bool ? " != 0" : "");
-    if (!parameter.is_optional) return add(type, value);
+    if (!parameter.is_optional) {
+      add(type, value, parameter.name);
+      if (!is_real) last().number = call_.integers.at(next_number_ - 1);
+      return;
+    }
     const std::string pointer = fmt::format("const {}*", type);
-    if (!is_there) return add(pointer, "nullptr");
+    if (!is_there) {
+      add(pointer, "nullptr");
+      return;
+    }
     result_.statements.push_back(fmt::format("const {} number{} = {};", type, lists_, value));
     add(pointer, fmt::format("&number{}", lists_++));
   }

@@ -14,7 +14,9 @@
 // the wrapper has them; dtypes, lengths of lists and absent arguments are written into the function.
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,12 @@ namespace toroid::codegen {
 
 // One of CUDA takes the same as its arguments, and has no range.
 struct CustomArgument {
-  std::string type, value;  // "const float*", "in[0].data", which is to be cast
+  std::string type, value;               // "const float*", "in[0].data", which is to be cast
+  std::string name = {};                 // as a kernel in Triton calls it
+  std::optional<DType> dtype = {};       // of what it points to
+  std::optional<sym::Expr> number = {};  // that it is
+  std::optional<size_t> input = {};      // whose address it is, or
+  std::optional<size_t> output = {};
 };
 
 // What a use passes to the user's function, in order, but for the range.
@@ -34,6 +41,7 @@ struct CustomCall {
   std::vector<CustomArgument> arguments;
   std::vector<std::pair<size_t, size_t>> copies;  // from the input at this position to the output at that one, before the call
   sym::Expr first = 1, second = 1, third = 0;     // tasks and work; or blocks, threads and bytes of shared memory
+  std::vector<std::array<sym::Expr, 3>> grids;    // of a kernel in Triton, of each configuration
 };
 // `input_dtypes` and `output_dtypes`: of the call's operands. `types` of 16-bit floats are custom::bf16 and custom::f16.
 CustomCall custom_call(const CustomOperator& op, const CustomKernel& kernel, const program::LibraryCall& call,

@@ -149,6 +149,8 @@ struct ToroidLaunch {
   int32_t shared_bytes, resident;
   const ToroidTensorMap* maps;
   int32_t num_maps, starts_early;
+  int64_t rows, layers;
+  int32_t num_arguments;
 };
 struct ToroidGpuRuntime {
   ToroidRuntime host;
@@ -176,13 +178,19 @@ struct Flag {  // a bool that a graph computes
 // 1 + the number of the step when it cannot be started.
 INLINE int32_t launch(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
                       int32_t shared_bytes = 0, int32_t resident = 0, const ToroidTensorMap* maps = nullptr, int32_t num_maps = 0) {
-  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, maps, num_maps, 0};
+  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, maps, num_maps, 0, 0, 0, 0};
   return blocks > 0 && gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
 }
 INLINE int32_t launch_early(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int32_t threads, void** arguments, int32_t step,
                             int32_t shared_bytes = 0, int32_t resident = 0) {
-  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, nullptr, 0, 1};
+  const ToroidLaunch work = {kernel, blocks, threads, arguments, shared_bytes, resident, nullptr, 0, 1, 0, 0, 0};
   return gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
+}
+// Of a kernel in Triton, whose binary says the rest.
+INLINE int32_t launch_grid(const ToroidRuntime* runtime, const char* kernel, int64_t blocks, int64_t rows, int64_t layers, void** arguments,
+                           int32_t num_arguments, int32_t step) {
+  const ToroidLaunch work = {kernel, blocks, 0, arguments, 0, 0, nullptr, 0, 0, rows, layers, num_arguments};
+  return blocks > 0 && rows > 0 && layers > 0 && gpu(runtime)->launch(runtime, &work) ? step + 1 : 0;
 }
 )abi";
 

@@ -4,8 +4,10 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
+#include "codegen/custom/custom_triton.h"
 #include "codegen/wrapper/function_printer.h"
 #include "graph/custom/custom_operators.h"
+#include "schedule/cuda/ways/configurations.h"
 
 namespace toroid::codegen {
 namespace {
@@ -30,6 +32,7 @@ void FunctionPrinter::print_custom(const program::LibraryCall& call, const Custo
     body_.write(on_gpu ? fmt::format("copy_bytes(runtime, outputs[{}].data, inputs[{}].data, {});", to, from, bytes)
                        : fmt::format("__builtin_memcpy(outputs[{}].data, inputs[{}].data, {});", to, from, bytes));
   }
+  if (kernel->kind == CustomKernel::Kind::Triton) return print_gpu_triton(op, *kernel, made, call);
   if (on_gpu) return print_gpu_custom(op, *kernel, made);
   const CustomEntry entry = custom_entry(op, *kernel, made);
   shared_.custom_entries[op.library_name()].try_emplace(entry.name, entry.text);
@@ -74,6 +77,31 @@ void FunctionPrinter::print_gpu_custom(const CustomOperator& op, const CustomKer
   for (size_t i = 0; i < made.arguments.size(); ++i)
     body_.write(fmt::format("{0} p{1} = ({0})({2});", types[i], i, made.arguments[i].value));
   write_gpu_launch({name, types, std::move(passed), {}, made.first, static_cast<int>(threads), static_cast<int>(shared_bytes), 0, true});
+}
+
+const std::string& FunctionPrinter::add_triton(TritonKernel kernel, std::string_view base) {
+  kernel.entry.clear();
+  const auto [found, is_new] = shared_.triton_kernels.try_emplace(to_text(kernel), kernel);
+  if (is_new) found->second.entry = shared_.kernels.fresh_name(fmt::format("{}_triton{}", base, shared_.suffix));
+  shared_.step_kernels[number_].push_back(found->second.entry);
+  return found->second.entry;
+}
+
+void FunctionPrinter::print_gpu_triton(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made,
+                                       const program::LibraryCall& call) {
+  const size_t mark = call.kernel.find('#');
+  const size_t configuration = mark == std::string::npos ? 0 : schedule::configuration_of(std::string_view(call.kernel).substr(mark + 1));
+  if (configuration >= made.grids.size())
+    throw Error(ErrorKind::InvalidModel, fmt::format("{} has no configuration {}", op.file, configuration));
+  CustomTriton use = custom_triton(op, kernel, made, call, configuration);
+  const std::string& name = add_triton(std::move(use.kernel), identifier(op.schema.name));
+  body_.write("const ToroidOperand* const in = inputs; const ToroidOperand* const out = outputs; (void)in, (void)out;");
+  std::vector<std::string> passed;
+  for (const auto& [type, value] : use.passed) {
+    body_.write(fmt::format("{} p{} = {};", type, passed.size(), value));
+    passed.push_back(fmt::format("(void*)&p{}", passed.size()));
+  }
+  write_grid_launch(name, passed, made.grids[configuration]);
 }
 
 }  // namespace toroid::codegen

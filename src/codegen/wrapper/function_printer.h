@@ -1,6 +1,7 @@
 // Prints one function of a program's module as C++. Everything is decided in program/; here it is only spelt.
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "codegen/cuda/cuda_kernel.h"
 #include "codegen/cuda/prelude.h"
 #include "codegen/custom/custom_kernel.h"
+#include "codegen/triton/triton_kernel.h"
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
@@ -41,6 +43,7 @@ struct SharedParts {
   // Of a target with CUDA's kernels: what they need besides, and of emulated ones the functions that take their arguments apart.
   std::map<std::string, cuda::Preludes> kernel_preludes = {};
   std::map<std::string, std::string> thunks = {};
+  std::map<std::string, TritonKernel> triton_kernels = {};  // by their text without a name
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};  // by name, the numbers
 };
@@ -100,6 +103,7 @@ class FunctionPrinter {
   void print_written_attention(const schedule::CallStep& planned, size_t graph, sym::Expr blocks);
   void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
                         const schedule::Overlap& overlap);
+  void print_triton_launch(const schedule::Kernel& kernel);
   void print_base(const schedule::ScatterKernel& scatter, size_t graph);
   // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all
   // its arguments. `waits`: its threads wait for each other.
@@ -147,6 +151,11 @@ class FunctionPrinter {
   void print_cudnn_attention(const program::LibraryCall& call);
   void print_custom(const program::LibraryCall& call, const CustomOperator& op);
   void print_gpu_custom(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made);
+  void print_gpu_triton(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made, const program::LibraryCall& call);
+  // Of a kernel in Triton; `passed` are the addresses of its arguments.
+  void write_grid_launch(const std::string& kernel, const std::vector<std::string>& passed, const std::array<sym::Expr, 3>& grid);
+  // The name in the program of a kernel in Triton, which equal ones share.
+  const std::string& add_triton(TritonKernel kernel, std::string_view base);
   void print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice);
   void print_together(const program::LaunchTogether& together);
   void print_quickest(const program::LaunchQuickest& quickest);

@@ -143,6 +143,7 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   result.calls_special_functions = shared.calls_special_functions;
   result.calls_onednn = shared.calls_onednn;
   result.custom_entries = std::move(shared.custom_entries);
+  for (const auto& [text, kernel] : shared.triton_kernels) result.triton_units.push_back(to_text(kernel));
   for (const auto& [op, entries] : result.custom_entries) {
     for (const auto& [name, text] : entries) {
       wrapper += fmt::format(

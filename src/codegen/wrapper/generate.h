@@ -30,6 +30,8 @@ struct GeneratedProgram {
   std::vector<std::string> units;                      // C++ files without their prelude; together they are the program's library
   std::shared_ptr<const PreludeParts> unit_prelude;    // in front of each, what it uses of this
   std::vector<std::string> gpu_units = {};             // complete CUDA files, whose binaries belong to it
+  std::vector<std::string> triton_units = {};          // kernels in Triton (codegen/triton/triton_kernel.h), each a unit behind those
+  std::vector<std::string> not_in_triton = {};         // where kernels are to be in Triton: steps that are not, and why
   std::vector<GeneratedKernel> kernels;                // each distinct kernel once
   std::string prelude;                                 // what any kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included

@@ -1,12 +1,15 @@
 // Launches of CUDA's kernels: each argument's address, and the number of blocks.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cuda/cuda_kernel.h"
+#include "codegen/triton/triton_printer.h"
 #include "codegen/wrapper/function_printer.h"
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/cudnn/cudnn_step.h"
+#include "toroid/gpu_abi.h"
 
 namespace toroid::codegen {
 namespace {
@@ -80,6 +83,8 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
   const auto* call = std::get_if<schedule::CallStep>(&kernel);
   if (call != nullptr && schedule::cudnn_of(call->choice) != schedule::Cudnn::Never) return print_cudnn_step(*call, graph, blocks, overlap);
   if (call != nullptr && call->call.scores) return print_written_attention(*call, graph, blocks);
+  if (const auto* nest = std::get_if<schedule::Kernel>(&kernel); nest != nullptr && nest->gpu && nest->gpu->in_triton)
+    return print_triton_launch(*nest);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);
@@ -94,6 +99,28 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
     const std::string join = fmt::format("{}_join{}", identifier(scatter->name), shared_.suffix);
     print_gpu_launch(cuda::print_join(loops_, *scatter, graph_of(graph), shared_.kernels.fresh_name(join)), grid, blocks, {});
   }
+}
+
+void FunctionPrinter::print_triton_launch(const schedule::Kernel& kernel) {
+  auto printed = print_triton(loops_, kernel);
+  if (const auto* reason = std::get_if<std::string>(&printed))
+    throw Error(ErrorKind::InvalidModel, fmt::format("the kernel '{}' is to be in Triton, which it cannot: {}", kernel.name, *reason));
+  auto& made = std::get<PrintedTriton>(printed);
+  if (shared_.target != Target::Cuda)
+    throw Error(ErrorKind::Unsupported, fmt::format("the kernel '{}' is in Triton, which a processor does not emulate", kernel.name));
+  const std::string& name = add_triton(std::move(made.kernel), identifier(kernel.name));
+  auto block = body_.block("{");
+  std::vector<std::string> passed;
+  for (const BufferId id : made.buffers) passed.push_back(fmt::format("(void*)&{}", identifier(buffer(id).name)));
+  for (const sym::Expr size : made.sizes) passed.push_back(fmt::format("(void*)&{}", identifier(size.node()->name)));
+  write_grid_launch(name, passed, {made.blocks, 1, 1});
+}
+
+void FunctionPrinter::write_grid_launch(const std::string& kernel, const std::vector<std::string>& passed,
+                                        const std::array<sym::Expr, 3>& grid) {
+  body_.write(fmt::format("void* passed[{} + {}] = {{{}}};", passed.size(), TOROID_GPU_MORE_POINTERS, joined(passed, "nullptr")));
+  body_.write(fmt::format("if (const int32_t failed = launch_grid(runtime, \"{}\", {}, {}, {}, passed, {}, {})) return failed;", kernel,
+                          index(grid[0]), index(grid[1]), index(grid[2]), passed.size(), number_));
 }
 
 void FunctionPrinter::print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,

@@ -41,7 +41,8 @@ ProductShape shape_of_product(const program::LibraryCall& call) {
 const CustomOperator* custom_operator_of(const Program& program, const program::LibraryCall& call) {
   constexpr std::string_view kLibrary = "library.";
   if (program.operators == nullptr || !call.kernel.starts_with(kLibrary)) return nullptr;
-  return program.operators->of_library(std::string_view(call.kernel).substr(kLibrary.size()));
+  const std::string_view name = std::string_view(call.kernel).substr(kLibrary.size());
+  return program.operators->of_library(name.substr(0, name.find('#')));
 }
 
 }  // namespace

@@ -282,6 +282,13 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
   return std::string(kContractAbi) + arithmetic + text.str();
 }
 
+namespace {
+
+constexpr std::string_view kLaunchFacts =
+    "struct ToroidGpuKernel { int32_t threads, shared_bytes; int64_t scratch_bytes; int32_t scratch_alignment, more_pointers; };\n";
+
+}  // namespace
+
 std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
   std::string declarations, rows;
   for (size_t i = 0; i < binaries.size(); ++i) {
@@ -290,19 +297,26 @@ std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
                                : architecture.ends_with('a')        ? TOROID_GPU_EXACT
                                                                     : TOROID_GPU_FAMILY;
     declarations += fmt::format("extern \"C\" const unsigned char toroid_binary_{}[];\n", i);
-    rows += fmt::format("  {{toroid_binary_{}, {}, {}, {}}},\n", i, binaries[i].unit, number.substr(0, number.find('a')),
-                        static_cast<int>(kind));
+    std::string launch = "nullptr, nullptr";
+    if (binaries[i].tells_launch) {
+      declarations +=
+          fmt::format("extern \"C\" const char toroid_kernel_{0}[];\nextern \"C\" const ToroidGpuKernel toroid_launch_{0};\n", i);
+      launch = fmt::format("toroid_kernel_{0}, &toroid_launch_{0}", i);
+    }
+    rows += fmt::format("  {{toroid_binary_{}, {}, {}, {}, {}}},\n", i, binaries[i].unit, number.substr(0, number.find('a')),
+                        static_cast<int>(kind), launch);
   }
   return fmt::format(
-      "struct ToroidGpuBinary {{ const void* data; int32_t unit, capability, kind; }};\n"
+      "{}"
+      "struct ToroidGpuBinary {{ const void* data; int32_t unit, capability, kind; const char* kernel; const ToroidGpuKernel* launch; }};\n"
       "struct ToroidGpuProgram {{ const ToroidGpuBinary* binaries; int32_t num_binaries; int32_t draws; }};\n{}"
       "static const ToroidGpuBinary binaries[] = {{\n{}}};\n"
       "extern \"C\" {{ extern __attribute__((visibility(\"default\"))) const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}}}; "
       "}}\n",
-      declarations, rows, binaries.size(), draws ? 1 : 0);
+      kLaunchFacts, declarations, rows, binaries.size(), draws ? 1 : 0);
 }
 
-std::string binary_unit(size_t number, std::string_view binary) {
+std::string binary_unit(size_t number, std::string_view binary, const std::optional<GpuLaunchFacts>& launch) {
   constexpr size_t kLine = 4000;  // bytes
   std::string text = fmt::format(
       "extern \"C\" const unsigned char toroid_binary_{}[];\nalignas(64) const unsigned char toroid_binary_{}[] =", number, number);
@@ -313,7 +327,15 @@ std::string binary_unit(size_t number, std::string_view binary) {
                            static_cast<char>('0' + byte % 8)};
     text.append(digits, 4);
   }
-  return text + (binary.empty() ? "\"\";\n" : "\";\n");
+  text += binary.empty() ? "\"\";\n" : "\";\n";
+  if (launch) {
+    text += fmt::format(
+        "#include <stdint.h>\n{0}extern \"C\" const char toroid_kernel_{1}[];\nextern \"C\" const ToroidGpuKernel toroid_launch_{1};\n"
+        "const char toroid_kernel_{1}[] = \"{2}\";\nconst ToroidGpuKernel toroid_launch_{1} = {{{3}, {4}, {5}, {6}, {7}}};\n",
+        kLaunchFacts, number, launch->kernel, launch->threads, launch->shared_bytes, launch->scratch_bytes, launch->scratch_alignment,
+        launch->more_pointers);
+  }
+  return text;
 }
 
 }  // namespace toroid::codegen

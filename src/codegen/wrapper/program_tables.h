@@ -2,6 +2,7 @@
 // facts about sizes that it relies on, and where its functions are.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,10 +32,18 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
 struct GpuBinary {
   size_t unit;
   std::string architecture;
+  bool tells_launch = false;  // of a unit with one kernel: it says how that is started
 };
 // What a program for a GPU has behind them (toroid/gpu_abi.h). draws: its kernels read the random state.
 std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws);
-// A C++ file that holds the number-th of its binaries.
-std::string binary_unit(size_t number, std::string_view binary);
+// How its binary says that a kernel is started, and the kernel's name.
+struct GpuLaunchFacts {
+  std::string kernel;
+  int threads, shared_bytes;
+  int64_t scratch_bytes;
+  int scratch_alignment, more_pointers;
+};
+// A C++ file that holds the number-th of its binaries. `launch`: of one that says so.
+std::string binary_unit(size_t number, std::string_view binary, const std::optional<GpuLaunchFacts>& launch = {});
 
 }  // namespace toroid::codegen

@@ -71,12 +71,22 @@ std::string name_of_problem(const loop::LoopProgram& loops, const schedule::Step
 
 std::string family_of_problem(const std::string& name) { return name.substr(0, name.find('(')); }
 
+// Of a kernel of the user's own it is not known what it sums.
+int64_t longest_of(const std::vector<loop::Operand>& operands) {
+  int64_t longest = 1;
+  for (const loop::Operand& each : operands) {
+    for (sym::Expr size : each.sizes) longest = std::max(longest, size.value());
+  }
+  return longest;
+}
+
 // Terms of the sums that decide how far results may differ.
 int64_t depth_of(const schedule::Step& step) {
   if (const auto* kernel = std::get_if<schedule::Kernel>(&step))
     return std::max<int64_t>(sym::evaluate_hint(schedule::product_of_extents(kernel->inner)), 1);
   if (const auto* call = std::get_if<schedule::CallStep>(&step)) {
     const std::vector<loop::Operand>& in = call->call.operands;
+    if (std::holds_alternative<Library>(call->call.op)) return longest_of(in);
     if (std::holds_alternative<Matmul>(call->call.op)) return in[0].sizes.back().value();
     if (std::holds_alternative<Attention>(call->call.op)) return in[1].sizes[in[1].sizes.size() - 2].value();
     // Of a convolution a filter, without the number of filters; of a gradient of filters the results of a channel.
@@ -216,11 +226,12 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
   codegen::GeneratedProgram code = codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target});
   variants.push_back({{}, std::move(alone.program), std::move(code)});
   codegen::GeneratedProgram& made = variants[0].code;
-  LibrarySources sources{.units = std::move(made.units), .gpu = {.units = std::move(made.gpu_units)}};
+  LibrarySources sources{.units = std::move(made.units),
+                         .gpu = {.units = std::move(made.gpu_units), .triton = std::move(made.triton_units)}};
   sources.units.back() += tables_text(variants, ConstantTable(variants));
   if (options.target == codegen::Target::Cuda) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a call of the library
-    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), architectures_of(options));
+    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, made.draws);
   }
   codegen::add_prelude(sources.units, *made.unit_prelude);

@@ -35,6 +35,7 @@ void take_variant(AssembledProgram& all, codegen::CustomEntries& custom_entries,
   for (auto& [op, entries] : code.custom_entries) custom_entries[op].merge(entries);
   std::ranges::move(code.units, std::back_inserter(all.sources.units));
   std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu.units));
+  std::ranges::move(code.triton_units, std::back_inserter(all.sources.gpu.triton));
   all.kernels += static_cast<int>(code.kernels.size());
   const program::Counts counts = program::counts(code.module);
   all.kernel_calls += counts.kernel_calls;
@@ -69,7 +70,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   sources.units.back() += tables_text(variants, constants, training);
   if (options.target == codegen::Target::Cuda) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a program without a kernel is for a GPU nevertheless
-    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), architectures_of(options));
+    sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     const bool draws = std::ranges::any_of(variants, [](const GeneratedVariant& variant) { return variant.code.draws; });
     sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, draws);
     all.entry.is_for_gpu = all.use.gpu = true;
@@ -81,6 +82,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   if (!folder.empty()) {
     save_units(folder, "wrapper_unit", sources.units, "cpp");
     save_units(folder, "kernels_unit", sources.gpu.units, "cu");
+    save_units(folder, "triton_unit", sources.gpu.triton, "json");
     save_units(folder, "custom_unit", sources.custom_units, "cpp");
   }
   return all;

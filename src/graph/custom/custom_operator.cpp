@@ -1,6 +1,7 @@
 #include "graph/custom/custom_operator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
@@ -113,8 +114,9 @@ class OperatorReader {
     if (cursor_.accept_word("formula")) return read_formula_body(start);
     if (cursor_.accept_word("cpp")) return read_kernel(start, CustomKernel::Kind::Cpp);
     if (cursor_.accept_word("cuda")) return read_kernel(start, CustomKernel::Kind::Cuda);
+    if (cursor_.accept_word("triton")) return read_kernel(start, CustomKernel::Kind::Triton);
     if (cursor_.accept_word("library")) return read_kernel(start, CustomKernel::Kind::Library);
-    cursor_.fail("expected dtype, argument, result, require, formula, cpp, cuda or library");
+    cursor_.fail("expected dtype, argument, result, require, formula, cpp, cuda, triton or library");
   }
 
   // ---- rules
@@ -221,9 +223,11 @@ class OperatorReader {
     return nullptr;
   }
 
-  void check_expression(const PlacedText& text) const {
+  // `constants`: names besides that stand for integers.
+  void check_expression(const PlacedText& text, const TritonConfiguration* constants = nullptr) const {
     sym::Context scratch;
     op_.parse(text, scratch, [&](std::string_view name) -> std::optional<sym::Expr> {
+      if (constants != nullptr && integer_constant(*constants, name)) return integer_constant(*constants, name);
       const bool is_integer = std::any_of(op_.schema.parameters.begin(), op_.schema.parameters.end(), [&](const Parameter& p) {
         return p.is_list ? name == length_name(p) : p.name == name && is_number(p);
       });
@@ -248,7 +252,8 @@ class OperatorReader {
     if (op_.kernel(kind) != nullptr) fail_at(start, fmt::format("expected one kernel in {}", to_string(kind)));
     CustomKernel kernel{.kind = kind};
     kernel.place = start;
-    const bool is_cuda = kind == CustomKernel::Kind::Cuda, has_source = kind != CustomKernel::Kind::Library;
+    const bool is_cuda = kind == CustomKernel::Kind::Cuda, is_triton = kind == CustomKernel::Kind::Triton,
+               has_source = kind != CustomKernel::Kind::Library, has_tasks = !is_cuda && !is_triton;
     if (!has_source) {
       const size_t place = cursor_.place();
       kernel.library = cursor_.string_literal();
@@ -260,8 +265,8 @@ class OperatorReader {
       const std::string word = cursor_.word("a setting of the kernel or '}'");
       std::optional<PlacedText>* number = nullptr;
       if (word == "workspace") number = &kernel.workspace;
-      if (word == "tasks" && !is_cuda) number = &kernel.tasks;
-      if (word == "work" && !is_cuda) number = &kernel.work;
+      if (word == "tasks" && has_tasks) number = &kernel.tasks;
+      if (word == "work" && has_tasks) number = &kernel.work;
       if (word == "blocks" && is_cuda) number = &kernel.blocks;
       if (word == "threads" && is_cuda) number = &kernel.threads;
       if (word == "shared" && is_cuda) number = &kernel.shared;
@@ -277,9 +282,12 @@ class OperatorReader {
       } else if (word == "source" && has_source) {
         if (!kernel.source.empty()) fail_at(place, "'source' is there twice");
         read_source(kernel);
+      } else if (is_triton && (word == "grid" || word == "configuration" || word == "arguments")) {
+        read_triton_setting(kernel, word, place);
       } else {
         fail_at(place, fmt::format("expected function, workspace, {}, not '{}'",
-                                   is_cuda      ? "blocks, threads, shared or source"
+                                   is_triton    ? "grid, configuration, arguments or source"
+                                   : is_cuda    ? "blocks, threads, shared or source"
                                    : has_source ? "tasks, work or source"
                                                 : "tasks or work",
                                    word));
@@ -292,7 +300,103 @@ class OperatorReader {
       const std::string_view behind = name.substr(name.find("::") + 2);
       kernel.function = behind.substr(0, behind.find('.'));
     }
+    if (is_triton) check_triton(kernel, start);
     op_.kernels.push_back(std::move(kernel));
+  }
+
+  void read_triton_setting(CustomKernel& kernel, const std::string& word, size_t place) {
+    if (word == "configuration") {
+      kernel.configurations.push_back(read_configuration(place));
+      return;
+    }
+    if (!(word == "grid" ? kernel.grid.empty() : kernel.order.empty())) fail_at(place, fmt::format("'{}' is there twice", word));
+    constexpr size_t kMostDims = 3;
+    do {
+      const size_t each = cursor_.place();
+      if (word == "grid") {
+        if (kernel.grid.size() == kMostDims) fail_at(each, "expected at most three numbers of programs");
+        kernel.grid.push_back({std::string(cursor_.raw(",}")), each});
+      } else {
+        kernel.order.push_back(cursor_.word("an argument's name"));
+      }
+    } while (cursor_.accept(","));
+  }
+
+  TritonConfiguration read_configuration(size_t start) {
+    TritonConfiguration result;
+    result.place = start;
+    do {
+      const size_t place = cursor_.place();
+      const std::string name = cursor_.word("a constant's name");
+      cursor_.expect("=");
+      const size_t value_place = cursor_.place();
+      const std::string value(cursor_.raw(",}"));
+      if (name == "num_warps" || name == "num_stages") {
+        const std::optional<int64_t> number = integer_of(value);
+        const bool is_warps = name == "num_warps";
+        const bool is_power = number && *number > 0 && (*number & (*number - 1)) == 0;
+        if (!number || *number < 1 || *number > 32 || (is_warps && !is_power))
+          fail_at(value_place, fmt::format("expected {} as {}, not '{}'", is_warps ? "1, 2, 4, 8, 16 or 32" : "1 to 32", name, value));
+        (is_warps ? result.warps : result.stages) = static_cast<int>(*number);
+        continue;
+      }
+      if (!is_identifier(name) || names_.contains(name)) fail_at(place, fmt::format("'{}' has a meaning already, or is no name", name));
+      if (!is_json_number(value) && value != "true" && value != "false")
+        fail_at(value_place, fmt::format("expected a number, true or false, not '{}'", value));
+      result.constants.emplace_back(name, value);
+    } while (cursor_.accept(","));
+    return result;
+  }
+
+  static std::optional<int64_t> integer_of(std::string_view text) {
+    int64_t number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  }
+
+  static bool is_json_number(std::string_view text) {
+    if (integer_of(text)) return true;
+    double number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool has_digit_first = !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+    return problem == std::errc() && end == text.data() + text.size() && has_digit_first &&
+           text.find_first_not_of("+-.0123456789eE") == text.npos && text.back() != '.';
+  }
+
+  static std::optional<sym::Expr> integer_constant(const TritonConfiguration& configuration, std::string_view name) {
+    for (const auto& [known, value] : configuration.constants) {
+      if (known == name) return integer_of(value) ? std::optional(sym::Expr(*integer_of(value))) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  // Each configuration has the same constants, which the grid may be in terms of, and each name of `arguments` is known.
+  void check_triton(CustomKernel& kernel, size_t start) const {
+    if (kernel.grid.empty()) fail_at(start, "expected 'grid'");
+    if (kernel.configurations.empty()) kernel.configurations.push_back({.place = start});
+    const auto names_of = [](const TritonConfiguration& configuration) {
+      std::vector<std::string> names;
+      for (const auto& [name, value] : configuration.constants) names.push_back(name);
+      return names;
+    };
+    const std::vector<std::string> constants = names_of(kernel.configurations[0]);
+    if (std::set(constants.begin(), constants.end()).size() != constants.size())
+      fail_at(kernel.configurations[0].place, "a constant is there twice");
+    for (const TritonConfiguration& each : kernel.configurations) {
+      if (names_of(each) != constants) fail_at(each.place, "expected the constants of the first configuration, in its order");
+      for (const PlacedText& number : kernel.grid) check_expression(number, &each);
+    }
+    std::set<std::string> given;
+    for (const std::string& name : kernel.order) {
+      const auto& parameters = op_.schema.parameters;
+      bool is_known = std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; }) ||
+                      std::find(op_.size_names.begin(), op_.size_names.end(), name) != op_.size_names.end() ||
+                      std::find(constants.begin(), constants.end(), name) != constants.end() || (kernel.workspace && name == "workspace");
+      for (size_t i = 0; i < num_results_; ++i) is_known = is_known || name == result_name(i, num_results_);
+      if (!is_known)
+        fail_at(start, fmt::format("the kernel's argument '{}' is none of the operator's, nor a size, a result or a constant", name));
+      if (!given.insert(name).second) fail_at(start, fmt::format("the kernel's argument '{}' is there twice", name));
+    }
   }
 
   void read_source(CustomKernel& kernel) {
@@ -311,7 +415,7 @@ class OperatorReader {
   // ---- the whole
 
   void check_whole() {
-    if (!op_.formula && op_.kernels.empty()) cursor_.fail("expected a body: formula, cpp, cuda or library");
+    if (!op_.formula && op_.kernels.empty()) cursor_.fail("expected a body: formula, cpp, cuda, triton or library");
     if (!op_.results.empty() && op_.results.size() != num_results_)
       cursor_.fail(fmt::format("expected a rule for each of {} results, not {}", num_results_, op_.results.size()));
     for (const CustomKernel& kernel : op_.kernels) check_for_kernel(kernel);
@@ -322,14 +426,15 @@ class OperatorReader {
 
   // A kernel knows its tensors by rules, and takes numbers besides.
   void check_for_kernel(const CustomKernel& kernel) const {
-    const bool is_cuda = kernel.kind == CustomKernel::Kind::Cuda;
+    const bool is_cuda = kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton;
+    const std::string_view language = to_string(kernel.kind);
     for (const Parameter& parameter : op_.schema.parameters) {
       if (parameter.type == ArgType::Tensor) {
         const TypeRule* rule = rule_of(parameter.name);
         if (rule == nullptr)
           fail_at(kernel.place, fmt::format("expected a rule for the argument '{}', which a kernel takes", parameter.name));
         if (is_cuda && parameter.is_list)
-          fail_at(kernel.place, fmt::format("a CUDA kernel cannot take '{}', a list of tensors", parameter.name));
+          fail_at(kernel.place, fmt::format("a {} kernel cannot take '{}', a list of tensors", language, parameter.name));
         continue;
       }
       const bool is_real = parameter.type == ArgType::Float || parameter.type == ArgType::Scalar;
@@ -338,7 +443,7 @@ class OperatorReader {
       if (parameter.is_list && (parameter.type == ArgType::Bool || parameter.is_optional))
         fail_at(kernel.place, fmt::format("a kernel cannot take the list '{}'", parameter.name));
       if (is_cuda && (parameter.is_list || parameter.is_optional))
-        fail_at(kernel.place, fmt::format("a CUDA kernel takes single numbers: '{}' is a list, or may be absent", parameter.name));
+        fail_at(kernel.place, fmt::format("a {} kernel takes single numbers: '{}' is a list, or may be absent", language, parameter.name));
     }
     if (op_.results.size() != num_results_) fail_at(kernel.place, "expected a rule for each result, which a kernel writes");
   }
@@ -403,6 +508,7 @@ std::string_view to_string(CustomKernel::Kind kind) {
   switch (kind) {
     case CustomKernel::Kind::Cpp: return "C++";
     case CustomKernel::Kind::Cuda: return "CUDA";
+    case CustomKernel::Kind::Triton: return "Triton";
     case CustomKernel::Kind::Library: return "a library";
   }
   return "";
@@ -433,7 +539,11 @@ const CustomKernel* CustomOperator::kernel(CustomKernel::Kind kind) const {
   return nullptr;
 }
 
-std::string CustomOperator::library_name() const { return std::string(kCustomPrefix) + schema.name; }
+std::string CustomOperator::library_name(CustomKernel::Kind kind) const {
+  return std::string(kind == CustomKernel::Kind::Triton ? kTritonPrefix : kCustomPrefix) + schema.name;
+}
+
+std::string result_name(size_t result, size_t num_results) { return num_results == 1 ? "out" : fmt::format("out{}", result); }
 
 CustomOperator read_custom_operator(std::string text, std::string file) { return OperatorReader(std::move(text), std::move(file)).read(); }
 

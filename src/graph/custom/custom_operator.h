@@ -25,11 +25,15 @@
 //   result: T[b, d]                   once for each result that is not an argument, in order
 //   require Mod(d, 8) == 0            a fact about sizes and integers that each call must satisfy
 //   formula { … return y }
-//   cpp { … }, cuda { … }, library "PATH" { … } with lines of
+//   cpp { … }, cuda { … }, triton { … }, library "PATH" { … } with lines of
 //     function NAME                   the operator's own name without it
 //     tasks EXPRESSION                of C++ and libraries: the kernel is called for ranges of [0, tasks); 1 without it
 //     work EXPRESSION                 … operations of one task, roughly, so that small calls stay on one thread
 //     blocks EXPRESSION, threads N, shared EXPRESSION      of CUDA
+//     grid EXPRESSION, EXPRESSION     of Triton: how many programs along up to three dims, in terms of a configuration's constants too
+//     configuration BLOCK=1024, FAST=true, num_warps=4, num_stages=3     … a choice of constants and options; the first is the default
+//     arguments x, n, out, BLOCK      … what the function takes, in its order; without it: arguments by the schema, results (out, or out0,
+//                                     out1, …), workspace, sizes, constants
 //     workspace EXPRESSION            bytes of scratch memory that the call has
 //     source """ … """
 #pragma once
@@ -63,17 +67,27 @@ struct TypeRule {
   size_t place = 0;
 };
 
-struct CustomKernel {
-  enum class Kind : uint8_t { Cpp, Cuda, Library } kind = Kind::Cpp;
-  std::string function = {};
-  std::optional<PlacedText> tasks = {}, work = {}, workspace = {}, blocks = {}, threads = {}, shared = {};
-  std::string source = {};             // of Cpp and Cuda
-  size_t source_line = 0;              // of the file, where it begins
-  std::filesystem::path library = {};  // of Library; as it was written, until it is opened
-  std::string digest = {};             // … SHA-256 of its bytes, from then on
+// Constants and options that a Triton kernel may be compiled with.
+struct TritonConfiguration {
+  std::vector<std::pair<std::string, std::string>> constants = {};  // by name an integer, a float, true or false, as JSON has them
+  int warps = 4, stages = 3;
   size_t place = 0;
 };
-std::string_view to_string(CustomKernel::Kind kind);  // "C++", "CUDA", "a library"
+
+struct CustomKernel {
+  enum class Kind : uint8_t { Cpp, Cuda, Triton, Library } kind = Kind::Cpp;
+  std::string function = {};
+  std::optional<PlacedText> tasks = {}, work = {}, workspace = {}, blocks = {}, threads = {}, shared = {};
+  std::vector<PlacedText> grid = {};                     // of Triton, one to three
+  std::vector<TritonConfiguration> configurations = {};  // … at least one
+  std::vector<std::string> order = {};                   // … names of what it takes; empty: the default
+  std::string source = {};                               // of Cpp, Cuda and Triton
+  size_t source_line = 0;                                // of the file, where it begins
+  std::filesystem::path library = {};                    // of Library; as it was written, until it is opened
+  std::string digest = {};                               // … SHA-256 of its bytes, from then on
+  size_t place = 0;
+};
+std::string_view to_string(CustomKernel::Kind kind);  // "C++", "CUDA", "Triton", "a library"
 
 struct CustomOperator {
   std::string file;  // its name without folders
@@ -95,12 +109,15 @@ struct CustomOperator {
                   const std::function<std::optional<sym::Expr>(std::string_view name)>& number_called) const;
   const CustomKernel* kernel(CustomKernel::Kind kind) const;  // null: there is none
   bool holds_code() const { return !kernels.empty(); }
-  // What an operator that a kernel computes is called at core level: Library{"custom.mylib::scaled_add"}.
-  std::string library_name() const;
+  // What an operator that a kernel computes is called at core level: Library{"custom.mylib::scaled_add"}, in Triton
+  // Library{"custom.triton.mylib::scaled_add"}.
+  std::string library_name(CustomKernel::Kind kind = CustomKernel::Kind::Cpp) const;
 };
 // What the length of a list among the arguments is called: num_xs.
 std::string length_name(const Parameter& list);
-inline constexpr std::string_view kCustomPrefix = "custom.";
+inline constexpr std::string_view kCustomPrefix = "custom.", kTritonPrefix = "custom.triton.";
+// The result's name in a Triton kernel's list of arguments: "out", or of several "out0", "out1", …
+std::string result_name(size_t result, size_t num_results);
 
 inline constexpr size_t kMaxOperatorFileBytes = size_t{1} << 20;
 

@@ -56,7 +56,7 @@ const Mistake kMistakes[] = {
     {"no_namespace", "mylib::add2(", "add2(", "2:10: expected a name as in mylib::op, not 'add2'"},
     {"view", "Tensor x, Tensor y, float alpha=1.) -> Tensor", "Tensor(a) x, Tensor y, float alpha=1.) -> Tensor(a)",
      "2:10: expected results that share no memory with arguments"},
-    {"word", "require Mod", "requires Mod", "7:1: expected dtype, argument, result, require, formula, cpp, cuda or library"},
+    {"word", "require Mod", "requires Mod", "7:1: expected dtype, argument, result, require, formula, cpp, cuda, triton or library"},
     {"dtype", "in f32, bf16", "in f32, float", "3:17: expected a dtype, not 'float'"},
     {"dtype_in_rule", "argument x: T[", "argument x: U[", "4:13: expected a dtype or a name that 'dtype' gives, not 'U'"},
     {"no_such_argument", "argument x:", "argument z:", "4:10: expected a tensor of the schema, not 'z'"},
@@ -92,6 +92,70 @@ TEST_P(CustomOperatorMistakes, NameTheirLineAndWhatWasExpected) {
 }
 INSTANTIATE_TEST_SUITE_P(All, CustomOperatorMistakes, testing::ValuesIn(kMistakes),
                          [](const auto& info) { return std::string(info.param.name); });
+
+constexpr std::string_view kTriton = R"(operator mylib::add2(Tensor x, Tensor(a!) y, float alpha=1.) -> ()
+argument x: f32[b, *rest]
+argument y: f32[b, *rest]
+triton {
+  grid (rest + BLOCK - 1) // BLOCK, Max(b, 1)
+  configuration BLOCK=1024, FAST=true, num_warps=8
+  configuration BLOCK=256, FAST=false, num_stages=2
+  arguments y, x, rest, BLOCK, FAST
+  source """
+"""
+}
+)";
+
+TEST(CustomOperator, HasKernelsInTritonWithConfigurations) {
+  const CustomOperator op = read_custom_operator(std::string(kTriton), "mylib.add2.op");
+  const CustomKernel* kernel = op.kernel(CustomKernel::Kind::Triton);
+  ASSERT_NE(kernel, nullptr);
+  ASSERT_EQ(kernel->grid.size(), 2u);
+  EXPECT_EQ(kernel->grid[0].text, "(rest + BLOCK - 1) // BLOCK");
+  ASSERT_EQ(kernel->configurations.size(), 2u);
+  EXPECT_EQ(kernel->configurations[0].warps, 8);
+  EXPECT_EQ(kernel->configurations[1].stages, 2);
+  EXPECT_EQ(kernel->configurations[1].constants, (std::vector<std::pair<std::string, std::string>>{{"BLOCK", "256"}, {"FAST", "false"}}));
+  EXPECT_EQ(kernel->order, (std::vector<std::string>{"y", "x", "rest", "BLOCK", "FAST"}));
+  EXPECT_EQ(op.library_name(CustomKernel::Kind::Triton), "custom.triton.mylib::add2");
+}
+
+TEST(CustomOperator, NamesWhatIsWrongWithAKernelInTriton) {
+  const Mistake mistakes[] = {
+      {"grid", "  grid (rest + BLOCK - 1) // BLOCK, Max(b, 1)\n", "", "4:1: expected 'grid'"},
+      {"constant", "BLOCK, Max", "TILE, Max", "5:8: expected a size or an integer argument, not 'TILE'"},
+      {"real_constant", "BLOCK=1024", "BLOCK=0.5", "5:8: expected a size or an integer argument, not 'BLOCK'"},
+      {"warps", "num_warps=8", "num_warps=6", "6:50: expected 1, 2, 4, 8, 16 or 32 as num_warps, not '6'"},
+      {"value", "FAST=true", "FAST=yes", "6:34: expected a number, true or false, not 'yes'"},
+      {"name", "BLOCK=1024", "rest=1024", "6:17: 'rest' has a meaning already, or is no name"},
+      {"other_constants", "FAST=false", "SLOW=false", "7:3: expected the constants of the first configuration, in its order"},
+      {"argument", "arguments y, x", "arguments y, z",
+       "4:1: the kernel's argument 'z' is none of the operator's, nor a size, a result or a constant"},
+      {"argument_twice", "arguments y, x", "arguments y, y", "4:1: the kernel's argument 'y' is there twice"},
+      {"setting", "  arguments", "  blocks", "8:3: expected function, workspace, grid, configuration, arguments or source, not 'blocks'"},
+  };
+  for (const Mistake& each : mistakes) {
+    std::string text(kTriton);
+    text.replace(text.find(each.from), each.from.size(), each.to);
+    EXPECT_EQ(error_of([&] { read_custom_operator(text, "mylib.add2.op"); }).message(), each.message) << each.name;
+  }
+}
+
+TEST(CustomOperators, InTritonAreForGpusThatAreThere) {
+  const TempFolder folder;
+  write_file_atomically(folder.path() / "mylib.add2.op", kTriton);
+  CustomOperators on_gpu({.trusted = {folder.path()}, .for_gpu = true});
+  EXPECT_TRUE(on_gpu.may_take_triton());
+  EXPECT_EQ(on_gpu.kernel_of(*on_gpu.find("mylib::add2"))->kind, CustomKernel::Kind::Triton);
+  EXPECT_EQ(on_gpu.of_library("custom.triton.mylib::add2"), on_gpu.find("mylib::add2"));
+  CustomOperators emulated({.trusted = {folder.path()}, .for_gpu = true, .is_emulated = true});
+  EXPECT_FALSE(emulated.may_take_triton());
+  EXPECT_EQ(error_of([&] { emulated.kernel_of(*emulated.find("mylib::add2")); }).report(),
+            "error: mylib.add2.op is in Triton, which a processor does not emulate\n"
+            "  help: compile for a GPU with --device cuda, or give the operator a formula or a kernel in CUDA too");
+  CustomOperators on_cpu({.trusted = {folder.path()}});
+  EXPECT_EQ(error_of([&] { on_cpu.kernel_of(*on_cpu.find("mylib::add2")); }).message(), "mylib.add2.op has no body for a processor");
+}
 
 TEST(CustomOperators, AreFoundInTheFirstFolderThatHasThem) {
   const TempFolder first, second;

@@ -93,22 +93,34 @@ const CustomOperator* CustomOperators::of(const Schema& schema) const {
 
 const CustomOperator* CustomOperators::of_library(std::string_view library_name) const {
   if (!library_name.starts_with(kCustomPrefix)) return nullptr;
-  const auto found = found_.find(library_name.substr(kCustomPrefix.size()));
+  const auto found =
+      found_.find(library_name.substr(library_name.starts_with(kTritonPrefix) ? kTritonPrefix.size() : kCustomPrefix.size()));
   return found == found_.end() ? nullptr : found->second.get();
 }
 
-const CustomKernel* CustomOperators::kernel_of(const CustomOperator& op) const {
-  const CustomKernel* kernel = op.kernel(folders_.for_gpu ? CustomKernel::Kind::Cuda : CustomKernel::Kind::Cpp);
-  if (kernel == nullptr && !folders_.for_gpu) kernel = op.kernel(CustomKernel::Kind::Library);
-  if (kernel != nullptr || op.formula) return kernel;
-  throw Error(ErrorKind::Unsupported, fmt::format("{} has no body for a {}", op.file, folders_.for_gpu ? "GPU" : "processor"))
-      .help(fmt::format("give it a formula, or a kernel in {}", folders_.for_gpu ? "CUDA" : "C++"));
+bool CustomOperators::takes_triton(const CustomOperator& op) const {
+  return folders_.for_gpu && !folders_.is_emulated && op.kernel(CustomKernel::Kind::Cuda) == nullptr &&
+         op.kernel(CustomKernel::Kind::Triton) != nullptr;
 }
 
-std::string CustomOperators::fingerprint() const {
+const CustomKernel* CustomOperators::kernel_of(const CustomOperator& op) const {
+  using Kind = CustomKernel::Kind;
+  const CustomKernel* kernel = op.kernel(folders_.for_gpu ? Kind::Cuda : Kind::Cpp);
+  const CustomKernel* const triton = op.kernel(Kind::Triton);
+  if (takes_triton(op)) return triton;
+  if (kernel == nullptr && !folders_.for_gpu) kernel = op.kernel(Kind::Library);
+  if (kernel != nullptr || op.formula) return kernel;
+  if (folders_.is_emulated && triton != nullptr)
+    throw Error(ErrorKind::Unsupported, fmt::format("{} is in Triton, which a processor does not emulate", op.file))
+        .help("compile for a GPU with --device cuda, or give the operator a formula or a kernel in CUDA too");
+  throw Error(ErrorKind::Unsupported, fmt::format("{} has no body for a {}", op.file, folders_.for_gpu ? "GPU" : "processor"))
+      .help(fmt::format("give it a formula, or a kernel in {}", folders_.for_gpu ? "CUDA or Triton" : "C++"));
+}
+
+std::vector<std::pair<std::filesystem::path, bool>> CustomOperators::files() const {
   std::vector<std::filesystem::path> places = folders_.trusted;
   if (!folders_.beside_model.empty()) places.push_back(folders_.beside_model);
-  std::string text;
+  std::vector<std::pair<std::filesystem::path, bool>> result;
   for (size_t i = 0; i < places.size(); ++i) {
     std::vector<std::filesystem::path> files;
     std::error_code missing;
@@ -116,20 +128,38 @@ std::string CustomOperators::fingerprint() const {
       if (entry->path().extension() == kExtension) files.push_back(entry->path());
     }
     std::sort(files.begin(), files.end());
-    for (const std::filesystem::path& file : files) {
-      std::string content;
-      try {
-        const CustomOperator op = read_file_of_operator(file);
-        content = op.text;
-        for (const CustomKernel& kernel : op.kernels) content += kernel.digest;
-      } catch (const Error& error) {  // it matters only where the model uses it, and then it is an error
-        content = error.what();
-      }
-      text +=
-          fmt::format("{} {} {}\n", i < folders_.trusted.size() ? "trusted" : "beside", file.filename().string(), sha256(content).hex());
+    for (std::filesystem::path& file : files) result.emplace_back(std::move(file), i < folders_.trusted.size());
+  }
+  return result;
+}
+
+std::string CustomOperators::fingerprint() const {
+  std::string text;
+  for (const auto& [file, is_trusted] : files()) {
+    std::string content;
+    try {
+      const CustomOperator op = read_file_of_operator(file);
+      content = op.text;
+      for (const CustomKernel& kernel : op.kernels) content += kernel.digest;
+    } catch (const Error& error) {  // it matters only where the model uses it, and then it is an error
+      content = error.what();
     }
+    text += fmt::format("{} {} {}\n", is_trusted ? "trusted" : "beside", file.filename().string(), sha256(content).hex());
   }
   return text;
+}
+
+bool CustomOperators::may_take_triton() const {
+  if (!folders_.for_gpu || folders_.is_emulated) return false;
+  const auto is_in_triton = [&](const auto& file) {
+    try {
+      return file.second && takes_triton(read_file_of_operator(file.first));
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const auto all = files();
+  return std::any_of(all.begin(), all.end(), is_in_triton);
 }
 
 }  // namespace toroid

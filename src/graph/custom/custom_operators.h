@@ -18,7 +18,8 @@ namespace toroid {
 struct OperatorFolders {
   std::vector<std::filesystem::path> trusted = {};  // in this order
   std::filesystem::path beside_model = {};          // empty: none
-  bool for_gpu = false;                             // of several bodies, which one is taken
+  bool for_gpu = false;                             // of several bodies, which one is taken: for a GPU CUDA's, else Triton's
+  bool is_emulated = false;                         // … for which Triton has no code
 };
 
 // Those of one program. Not for several threads at once.
@@ -31,16 +32,21 @@ class CustomOperators {
   const CustomOperator* find(std::string_view op);
   // The one that this schema is of, among those that were found; null: none.
   const CustomOperator* of(const Schema& schema) const;
-  const CustomOperator* of_library(std::string_view library_name) const;  // "custom.mylib::swiglu"
+  const CustomOperator* of_library(std::string_view library_name) const;  // "custom.mylib::swiglu", "custom.triton.mylib::swiglu"
   // The kernel that computes it; null: its formula does. Throws Error{Unsupported} where the file has a body for other devices alone.
   const CustomKernel* kernel_of(const CustomOperator& op) const;
+  // Is that one in Triton?
+  bool takes_triton(const CustomOperator& op) const;
 
   // By operator, those that were found.
   const std::map<std::string, std::unique_ptr<const CustomOperator>, std::less<>>& all() const { return found_; }
   // What the files of all folders hold, those of operators that were not asked for too: equal texts, equal programs. "" without any.
   std::string fingerprint() const;
+  // Is one of those files a kernel in Triton's, which this program may take?
+  bool may_take_triton() const;
 
  private:
+  std::vector<std::pair<std::filesystem::path, bool>> files() const;  // of all folders, in order; is it a trusted one?
   const OperatorFolders folders_;
   std::map<std::string, std::unique_ptr<const CustomOperator>, std::less<>> found_;
 };

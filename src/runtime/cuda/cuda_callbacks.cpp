@@ -89,6 +89,7 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       overlaps_(unless_never("TOROID_CUDA_OVERLAP") && may_overlap(kernels, device.compute_capability())),
       branches_of_calls_(unless_never("TOROID_CUDA_BRANCHES")),
       binaries_(images_for(kernels, device.compute_capability())),
+      launches_(launches_for(kernels, device.compute_capability())),
       products_(stream),
       cudnn_(stream),
       failure_(sizeof(Failure)) {
@@ -259,10 +260,7 @@ void* CudaCallbacks::output(int32_t position, const int64_t* sizes) {
 }
 
 void CudaCallbacks::launch(const ToroidLaunch& launch) {
-  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
-  if (launch.blocks > kMostBlocks)
-    throw Error(ErrorKind::InvalidInput, formatted("the kernel '{}' needs {} blocks of threads, and a GPU starts {} at most", launch.kernel,
-                                                   launch.blocks, kMostBlocks));
+  if (launch.threads == 0) return launch_as_told(launch);
   std::vector<EncodedTensorMap> maps(static_cast<size_t>(launch.num_maps));
   for (size_t i = 0; i < maps.size(); ++i) {
     maps[i] = encode(launch.maps[i]);
@@ -270,11 +268,25 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
   }
   int64_t blocks = launch.blocks;
   if (launch.resident > 0) blocks = std::min<int64_t>(blocks, multiprocessors_ / launch.resident * launch.resident);
+  start_kernel(launch, blocks);
+}
+
+void CudaCallbacks::start_kernel(const ToroidLaunch& launch, int64_t blocks) {
+  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1, kMostRows = 65535;
+  const int64_t rows = std::max<int64_t>(launch.rows, 1), layers = std::max<int64_t>(launch.layers, 1);
+  if (launch.blocks > kMostBlocks)
+    throw Error(ErrorKind::InvalidInput, formatted("the kernel '{}' needs {} blocks of threads, and a GPU starts {} at most", launch.kernel,
+                                                   launch.blocks, kMostBlocks));
+  if (rows > kMostRows || layers > kMostRows)
+    throw Error(ErrorKind::InvalidInput,
+                formatted("the kernel '{}' needs {} by {} by {} blocks of threads, and a GPU starts {} at most along "
+                          "the second and the third dim",
+                          launch.kernel, blocks, rows, layers, kMostRows));
   // What is behind anything else than a kernel waits for all of that.
   const bool is_behind_launch = std::exchange(is_behind_launch_, true);
   const bool starts_early = launch.starts_early != 0 && overlaps_ && is_behind_launch;
   constexpr LaunchAttribute kEarly = {kProgrammaticStreamSerialization, 0, {1}};
-  const LaunchConfiguration how = {{static_cast<unsigned>(blocks), 1, 1},
+  const LaunchConfiguration how = {{static_cast<unsigned>(blocks), static_cast<unsigned>(rows), static_cast<unsigned>(layers)},
                                    {static_cast<unsigned>(launch.threads), 1, 1},
                                    static_cast<unsigned>(launch.shared_bytes),
                                    branches_.stream(),
@@ -282,6 +294,25 @@ void CudaCallbacks::launch(const ToroidLaunch& launch) {
                                    starts_early ? 1u : 0u};
   const Result result = driver().launch(&how, binaries_.function(launch.kernel, launch.shared_bytes), launch.arguments, nullptr);
   if (result != 0) check(result, formatted("starting the kernel '{}'", launch.kernel).c_str());
+}
+
+// Its scratch memory is free for others as soon as the kernel is started: they are behind it in the stream.
+void CudaCallbacks::launch_as_told(const ToroidLaunch& asked) {
+  const auto found = launches_.find(asked.kernel);
+  if (found == launches_.end())
+    throw Error(ErrorKind::Internal, formatted("no binary of the program says how '{}' is started", asked.kernel));
+  const ToroidGpuKernel& told = *found->second;
+  ToroidLaunch launch = asked;
+  launch.threads = told.threads;
+  launch.shared_bytes = told.shared_bytes;
+  void* pointers[TOROID_GPU_MORE_POINTERS] = {};
+  for (int32_t i = 0; i < told.more_pointers; ++i) launch.arguments[launch.num_arguments + i] = &pointers[i];
+  if (told.scratch_bytes > 0) {
+    const int64_t blocks = launch.blocks * std::max<int64_t>(launch.rows, 1) * std::max<int64_t>(launch.layers, 1);
+    pointers[0] = allocate(told.scratch_bytes * blocks);
+  }
+  start_kernel(launch, launch.blocks);
+  if (pointers[0] != nullptr) release(pointers[0]);
 }
 
 void CudaCallbacks::read(void* to, const void* from, int64_t bytes) {

@@ -73,6 +73,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   std::vector<Memory> copies_of_updated(const ToroidVariant& variant, const ToroidCall& call);
   void put_back(const std::vector<Memory>& copies, const ToroidVariant& variant, const ToroidCall& call);
   void launch(const ToroidLaunch& launch);
+  void start_kernel(const ToroidLaunch& launch, int64_t blocks);
+  void launch_as_told(const ToroidLaunch& launch);
   void read(void* to, const void* from, int64_t bytes);
   void read_step_times();
   int32_t call_or_refuse(const ToroidLibraryCall& call);  // as ToroidRuntime::call
@@ -92,6 +94,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   const bool overlaps_;           // do kernels wait for others that may not have ended?
   const bool branches_of_calls_;  // are branches of their own in graphs?
   Binaries binaries_;
+  const std::map<std::string_view, const ToroidGpuKernel*> launches_;  // of kernels whose binaries say how they are started
   Products products_;
   cudnn::Graphs cudnn_;
   SharedBytes failure_;

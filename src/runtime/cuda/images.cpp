@@ -57,6 +57,14 @@ std::string architectures_text(const ToroidGpuProgram& program) {
   return list;
 }
 
+std::map<std::string_view, const ToroidGpuKernel*> launches_for(const ToroidGpuProgram& program, int capability) {
+  std::map<std::string_view, const ToroidGpuKernel*> launches;
+  for (const ToroidGpuBinary* each : best_binaries(program, capability)) {
+    if (each != nullptr && each->kernel != nullptr) launches.emplace(each->kernel, each->launch);
+  }
+  return launches;
+}
+
 std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability) {
   std::vector<const void*> images;
   for (const ToroidGpuBinary* each : best_binaries(program, capability)) {

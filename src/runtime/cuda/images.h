@@ -1,7 +1,9 @@
 // Which of a program's binaries a GPU runs: each unit of kernels is there for several architectures.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "toroid/gpu_abi.h"
@@ -12,6 +14,8 @@ namespace toroid::cuda {
 // for an earlier one of the same major version, else the latest PTX, which the driver compiles. Throws Error{Environment} that names what
 // there is.
 std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability);
+// How the kernels of these images are started that their binaries say that of, by name.
+std::map<std::string_view, const ToroidGpuKernel*> launches_for(const ToroidGpuProgram& program, int capability);
 // For what there is a binary: "compute_90, sm_80".
 std::string architectures_text(const ToroidGpuProgram& program);
 // Do all those have kernels that wait for the one before them (schedule/cuda/launches/overlap.h)? What is compiled for GPUs before Hopper

@@ -8,6 +8,7 @@
 #include "lower/cost.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/fusion/group.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
@@ -105,6 +106,15 @@ int registers_of(const Kernel& kernel) {
   int64_t bytes = 0;
   for (DType dtype : kernel.stashes) bytes += std::max<int64_t>(size_bytes(dtype), 4);
   return static_cast<int>(bytes / 4);
+}
+
+Kernel with_nothing_kept(loop::LoopProgram& program, const Kernel& kernel) {
+  Kernel other = kernel;
+  compute_again(program.exprs, other);
+  other.gpu->items = 0;
+  other.unfused.clear();
+  round_shared_products(program, other);
+  return other;
 }
 
 }  // namespace toroid::schedule

@@ -14,6 +14,8 @@ void compute_cheap_again(loop::ExprTable& exprs, Kernel& kernel);
 // Loads that every element of some stage does, and an element of a later stage too, are kept instead, so that memory is read once. No more
 // than `room` stashes.
 void keep_loads(loop::ExprTable& exprs, Kernel& kernel, size_t room);
+// The kernel with all that is kept computed again.
+Kernel with_nothing_kept(loop::LoopProgram& program, const Kernel& kernel);
 // 32-bit registers that an element takes.
 int registers_of(const Kernel& kernel);
 

@@ -288,7 +288,9 @@ class CustomUse {
         fail(text->place, fmt::format("{} is {}", text->text, sym::to_string(value)));
       numbers.emplace_back(value);
     };
-    if (kernel.kind == CustomKernel::Kind::Cuda) {
+    if (kernel.kind == CustomKernel::Kind::Triton) {
+      add_grids(kernel, numbers);
+    } else if (kernel.kind == CustomKernel::Kind::Cuda) {
       add(kernel.blocks, 1);
       add(kernel.threads, 1);
       add(kernel.shared, 0);
@@ -300,7 +302,27 @@ class CustomUse {
     for (const TypeRule& rule : op_.results) types.push_back(type_of(rule));
     for (const Tensor& each : updated) types.push_back({.dtype = each.dtype(), .sizes = each.sizes()});
     if (kernel.workspace) types.push_back({.dtype = DType::U8, .sizes = {number(*kernel.workspace)}});
-    return in_order_of_results(b_.library(op_.library_name(), std::move(inputs), std::move(types), std::move(numbers)));
+    return in_order_of_results(b_.library(op_.library_name(kernel.kind), std::move(inputs), std::move(types), std::move(numbers)));
+  }
+
+  // Of each configuration three numbers of programs, then how many configurations there are.
+  void add_grids(const CustomKernel& kernel, std::vector<Scalar>& numbers) const {
+    constexpr size_t kDims = 3;
+    for (const TritonConfiguration& configuration : kernel.configurations) {
+      const auto called = [&](std::string_view name) -> std::optional<sym::Expr> {
+        for (const auto& [constant, value] : configuration.constants) {
+          if (constant == name) return sym::Expr(static_cast<int64_t>(std::stoll(value)));  // an integer: the file was checked
+        }
+        return number_called(name);
+      };
+      for (size_t d = 0; d < kDims; ++d) {
+        const sym::Expr programs = d < kernel.grid.size() ? op_.parse(kernel.grid[d], b_.symbols(), called) : sym::Expr(1);
+        if (!may_hold(sym::le(0, programs), &d_.program.guards))
+          fail(kernel.grid[d].place, fmt::format("{} is {}", kernel.grid[d].text, sym::to_string(programs)));
+        numbers.emplace_back(programs);
+      }
+    }
+    numbers.emplace_back(sym::Expr(static_cast<int64_t>(kernel.configurations.size())));
   }
 
   void add_number(const Parameter& parameter, std::vector<Scalar>& numbers) const {
@@ -379,7 +401,7 @@ class CustomUse {
 }  // namespace
 
 std::vector<bool> strided_inputs(const CustomOperator& op, const CustomKernel& kernel, const Library& node) {
-  if (kernel.kind == CustomKernel::Kind::Cuda) return {};
+  if (kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton) return {};
   std::vector<bool> strided;
   size_t next = 0;  // number
   const auto take = [&] {

@@ -100,6 +100,7 @@ StepAlone step_alone(const Program& program, const loop::LoopProgram& loops, con
   Graph& graph = result.program.graph;
   for (size_t i = 1; i < program.graph.provenances().size(); ++i) graph.add_provenance(program.graph.provenances()[i]);
   result.program.name = "step";
+  result.program.operators = program.operators;
   ScheduledGraph& scheduled = result.graphs.emplace_back();
   scheduled.schedule.loops = std::make_unique<loop::LoopProgram>(loops);
   loop::LoopProgram& own = *scheduled.schedule.loops;

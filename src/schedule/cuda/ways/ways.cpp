@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/custom/custom_operator.h"
 #include "schedule/axes.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
@@ -17,6 +18,7 @@
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
+#include "schedule/cuda/ways/configurations.h"
 #include "schedule/fusion/group.h"
 #include "schedule/work.h"
 
@@ -128,6 +130,25 @@ std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step,
   return std::move(ways).take();
 }
 
+// Of a user's kernel in Triton (passes/decompose/custom/apply_custom.h); 0 of any other call.
+size_t num_configurations(const CallStep& call) {
+  const auto* library = std::get_if<Library>(&call.call.op);
+  if (library == nullptr || !library->name.starts_with(kTritonPrefix) || library->attributes.empty()) return 0;
+  const auto* count = std::get_if<sym::Expr>(&library->attributes.back());
+  return count != nullptr && count->is_const() && count->value() > 0 ? static_cast<size_t>(count->value()) : 0;
+}
+
+std::vector<Way> ways_of_configurations(loop::LoopProgram& program, const Step& step, size_t count) {
+  const auto& call = std::get<CallStep>(step);
+  Ways ways(program, step, call.choice.empty() ? configuration_name(0) : call.choice);
+  for (size_t i = 0; i < count; ++i) {
+    CallStep other = call;
+    other.choice = configuration_name(i);
+    ways.add(configuration_name(i), seconds_of(program, step), std::move(other));
+  }
+  return std::move(ways).take();
+}
+
 // Has every number that a thread of its row takes a register?
 bool fits_registers(const Kernel& kernel) { return kernel.gpu->items * kernel.gpu->vector * registers_of(kernel) <= kMostRegisters; }
 
@@ -150,13 +171,7 @@ std::optional<Kernel> with_threads(const Kernel& kernel, int row_threads, int th
 std::optional<Kernel> in_other_form(loop::LoopProgram& program, const Kernel& kernel) {
   Kernel other = kernel;
   GpuLoops& gpu = *other.gpu;
-  if (!other.stashes.empty()) {
-    compute_again(program.exprs, other);
-    gpu.items = 0;
-    other.unfused.clear();
-    round_shared_products(program, other);
-    return other;
-  }
+  if (!other.stashes.empty()) return with_nothing_kept(program, kernel);
   const int64_t length = product_of_extents(kernel.inner).value(), of_row = gpu.row_threads * (gpu.columns ? 1 : gpu.vector);
   const int64_t items = (length + of_row - 1) / of_row;
   if (gpu.columns || items * gpu.vector > kMostRegisters) return std::nullopt;
@@ -194,6 +209,15 @@ std::vector<Way> ways_of_rows(loop::LoopProgram& program, const Step& step) {
   return std::move(ways).take();
 }
 
+// As it is, and as CUDA's.
+std::vector<Way> ways_of_triton(loop::LoopProgram& program, const Kernel& kernel, TensorCores cores, bool with_cudnn) {
+  Kernel plain = kernel;
+  plain.gpu->in_triton = false;
+  std::vector<Way> ways = ways_of(program, plain, cores, with_cudnn);
+  ways.insert(ways.begin(), Way{"triton", std::nextafter(ways.front().seconds, 0.0), kernel});
+  return ways;
+}
+
 }  // namespace
 
 std::string name_of(const GpuTiles& tiles) {
@@ -216,6 +240,8 @@ std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCor
   const bool on_hopper = cores == TensorCores::Hopper;
   if (const auto* call = std::get_if<CallStep>(&step)) {
     if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step, with_cudnn);
+    if (const size_t configurations = num_configurations(*call); configurations > 0)
+      return ways_of_configurations(program, step, configurations);
     const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call->call, call->outputs);
     if (convolution.shape && call->gpu) return ways_of_convolution(program, step, *convolution.shape, on_hopper, with_cudnn);
     if (call->gpu && as_filter_gradient_of_tiles(program, call->call, call->outputs).shape)
@@ -224,6 +250,7 @@ std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCor
       return ways_of_product(program, step, *product.shape, on_hopper);
   }
   const auto* kernel = std::get_if<Kernel>(&step);
+  if (kernel != nullptr && kernel->gpu && kernel->gpu->in_triton) return ways_of_triton(program, *kernel, cores, with_cudnn);
   const bool is_rows = kernel != nullptr && kernel->gpu && !kernel->inner.empty() && kernel->finish.empty() && kernel->gpu->pixels == 1;
   if (is_rows) return ways_of_rows(program, step);
   return {{"default", seconds_of(program, step), step}};
