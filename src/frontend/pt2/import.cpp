@@ -14,6 +14,7 @@
 #include "frontend/pt2/guards.h"
 #include "frontend/pt2/output_names.h"
 #include "frontend/pt2/provenance.h"
+#include "frontend/pt2/triton_node.h"
 #include "frontend/pt2/types.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
@@ -632,6 +633,10 @@ class GraphImporter : public ArgumentScope {
       import_functionalized(node);
       return;
     }
+    if (name == kTritonKernel) {
+      import_triton(node);
+      return;
+    }
     if (!contains(kControlFlow, name)) {
       add_unsupported(node, place, false);
       return;
@@ -721,6 +726,33 @@ class GraphImporter : public ArgumentScope {
                 std::move(types), place);
     for (size_t i = 0; i < copies.size(); ++i) {
       if (names[before + i]) define(*names[before + i], copies[i]);
+    }
+  }
+
+  // A kernel in Triton of the model's own, on copies of what it writes to.
+  void import_triton(const JsonValue& node) {
+    const std::string op = triton_operator(node);
+    const ProvenanceId place = graph_.add_provenance(read_provenance(op, name_of_node(node), node.find_value("metadata")));
+    const Schema* schema = import_.schema_of(op);
+    if (schema == nullptr || !import_.is_supported(*schema)) {
+      add_unsupported(node, place, schema != nullptr);
+      return;
+    }
+    const TritonNode read = read_triton_node(node, *schema);
+    NodeArguments arguments = read_arguments(read.arguments, node.at("inputs"), *schema, *this);
+    std::vector<ValueId> after;  // of the arguments that the model takes for written to
+    for (const size_t position : read.written) {
+      const auto* input = position < arguments.arguments.size() ? std::get_if<InputRef>(&arguments.arguments[position]) : nullptr;
+      if (input == nullptr) node.fail(fmt::format("argument {} is written to and is no tensor", position));
+      ValueId& value = arguments.inputs[input->index];
+      if (schema->parameters[position].mutated) value = copied(value, place);
+      after.push_back(value);
+    }
+    const std::vector<const JsonValue*> names = output_names(node);
+    if (names.size() != after.size()) node.at("outputs").fail(fmt::format("expected {} results", after.size()));
+    add_results({}, Aten{schema, std::move(arguments.arguments)}, std::move(arguments.inputs), {}, place);
+    for (size_t i = 0; i < after.size(); ++i) {
+      if (names[i]) define(*names[i], after[i]);
     }
   }
 
@@ -1017,6 +1049,7 @@ void count_operators(const JsonValue& graph, OperatorCounter& counter) {
       const JsonMember& functionalized = read_union(node.at("inputs").elements()[0].at("arg"));
       if (functionalized.key == "as_operator") op = operator_name(functionalized.value.as_string());
     }
+    if (op == std::string(kHigherOrder) + std::string(kTritonKernel)) op = triton_operator(node);
     bool is_control_flow = contains(kTransforms, op);
     if (op.starts_with(kHigherOrder)) {
       const std::string_view name = std::string_view(op).substr(kHigherOrder.size());

@@ -4,8 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "base/error_for_test.h"
+#include "base/file/file.h"
 #include "frontend/pt2/pt2_for_test.h"
 #include "graph/builder.h"
+#include "graph/custom/custom_operators.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 
@@ -582,6 +585,41 @@ TEST(ImportPt2, TakesOperatorsOutOfTheirTokens) {
   EXPECT_EQ(program.inputs.size(), 1u);
   EXPECT_EQ(program.outputs.size(), 1u);
   EXPECT_NE(report_of(with_effect("torch.ops.mylib.say.default")).find("operator 'mylib::say' is not supported"), std::string::npos);
+}
+
+// The product is a kernel in Triton of the model's own, which writes to its second argument.
+Pt2ForTest with_triton_kernel(std::string_view written = "[1]") {
+  Pt2ForTest model;
+  replace(model.model_json, R"({"target": "torch.ops.aten.mm.default",
+       "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+                  {"name": "mat2", "arg": {"as_tensor": {"name": "p_w"}}, "kind": 1}],)",
+          fmt::format(R"({{"target": "torch.ops.higher_order.triton_kernel_wrapper_functional",
+       "inputs": [{0}, {0}, {{"name": "", "arg": {{"as_int": 6}}, "kind": 1}},
+                  {{"name": "name", "arg": {{"as_string": "twice_it_0123456789abcdef0123456789abcdef"}}, "kind": 2}},
+                  {{"name": "grid", "arg": {{"as_ints": [1, 1, 1]}}, "kind": 2}},
+                  {{"name": "output_indices", "arg": {{"as_ints": {1}}}, "kind": 2}},
+                  {{"name": "num_warps", "arg": {{"as_int": 4}}, "kind": 2}}],)",
+                      tensor_argument("x"), written));
+  return model;
+}
+
+TEST(ImportPt2, TakesKernelsInTritonAsOperatorsOfTheUser) {
+  EXPECT_NE(report_of(with_triton_kernel()).find("operator 'triton::twice_it' is not supported"), std::string::npos);
+  const TempFolder folder;
+  write_file_atomically(
+      folder.path() / "triton.twice_it.op",
+      std::string_view("operator triton::twice_it(Tensor x, Tensor(a!) out, int n) -> ()\nformula {\n  y = aten::add.Tensor(x, x)\n"
+                       "  return y\n}\n"));
+  const auto operators = std::make_shared<CustomOperators>(OperatorFolders{.trusted = {folder.path()}});
+  const Pt2Options options{.is_supported = {}, .operators = operators};
+  const std::string text = text_of(with_triton_kernel().import(options));
+  EXPECT_NE(text.find("x_copy: f32[3, 2] = aten::clone(%0, none) x\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("triton::twice_it(%0, %1, 6) x x_copy\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("add: f32[3, 2] = aten::add.Tensor(%0, 1, 1) x_copy\n"), std::string::npos) << text;
+  EXPECT_NE(error_of([&] { with_triton_kernel("[0]").import(options); })
+                .message()
+                .find("the kernel of triton::twice_it writes to its arguments 0, and its file says 1"),
+            std::string::npos);
 }
 
 TEST(ImportPt2, SaysHowToExportTransformsThatItDoesNotKnow) {
