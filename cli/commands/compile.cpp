@@ -77,7 +77,7 @@ int cmd_compile(int argc, const char* const* argv) {
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
-  flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), emulated-cuda").shows_default();
+  flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), triton, emulated-cuda").shows_default();
   flags.add_option(
       "--arch", architectures,
       "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here)");

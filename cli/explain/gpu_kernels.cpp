@@ -6,6 +6,7 @@
 
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/generate.h"
+#include "toolchain/triton/triton.h"
 
 namespace toroid::cli {
 
@@ -75,8 +76,14 @@ void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
         for (std::string& each : complaints_of(kernel)) complaints.push_back(std::move(each));
       }
     }
+    if (!code.triton_units.empty()) {
+      for (const TritonBinary& kernel :
+           compile_triton(code.triton_units, architecture, options.compile_threads > 0 ? options.compile_threads : 2))
+        fmt::print("  {:>9} {:12} {:>13}  {}: {}, in Triton\n", "", kernel.shared_bytes, "", kernel.kernel, steps[kernel.kernel]);
+    }
     for (const std::string& each : complaints) fmt::print("  {}\n", each);
   }
+  for (const std::string& each : code.not_in_triton) fmt::print("  not in Triton: {}\n", each);
   print_library_calls(code);
 }
 

@@ -9,6 +9,7 @@
 #include "base/file/file.h"
 #include "runtime/cuda/device.h"
 #include "support/process/subprocess.h"
+#include "toolchain/triton/fake_triton_for_test.h"
 
 namespace toroid {
 namespace {
@@ -109,12 +110,68 @@ TEST_F(GpuCommand, TimesEachStepOnTheDevice) {
   EXPECT_NE(result.output.find("\n  all steps 1.0000 ms on the GPU\n"), std::string::npos) << result.output;
 }
 
+// Its launch is as its binary says: two pointers more, of which one is to scratch memory.
+TEST_F(GpuCommand, StartsKernelsInTriton) {
+  write_file_atomically(folder_.path() / "mylib.twice.op", std::string_view(R"(operator mylib::twice(Tensor x) -> Tensor
+argument x: f32[n]
+result: f32[n]
+triton {
+  grid (n + BLOCK - 1) // BLOCK
+  configuration BLOCK=256
+  arguments x, n, out, BLOCK
+  source """
+"""
+}
+)"));
+  write_file_atomically(folder_.path() / "twice.txt", std::string_view(R"(graph(x: f32[1000]) {
+  y: f32[1000] = mylib::twice(x)
+  z: f32[1000] = mylib::twice(y)
+  return z
+}
+)"));
+  const auto run = [&](const FakeTriton& triton) {
+    Environment environment = fake();
+    environment.push_back({"TOROID_TRITON_PYTHON", triton.path().string()});
+    environment.push_back({"TOROID_OPERATORS", folder_.path().string()});
+    return bench(environment, "twice.txt");
+  };
+  const FakeTriton plain(FakeTriton::kFacts, "3.6.0", "r-w--");
+  ProcessResult result = run(plain);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("2.0000 ms a call"), std::string::npos) << result.output;
+  EXPECT_EQ(run(plain).exit_code, 0);
+  EXPECT_EQ(plain.runs(), 1) << "the second time it is in the cache";
+  const std::string request = plain.request();
+  EXPECT_NE(request.find(R"("arguments":[{"name":"x","type":"*fp32","multiple":16},{"name":"n","type":"i32"},)"
+                         R"({"name":"out","type":"*fp32","multiple":16},{"name":"BLOCK","value":256}])"),
+            std::string::npos)
+      << request;
+  EXPECT_EQ(request.find("\"entry\"", request.find("\"entry\"") + 1), std::string::npos) << "both calls start one kernel";
+  std::string facts = FakeTriton::kFacts;
+  facts.replace(facts.find("scratch_bytes\": 0"), 16, "scratch_bytes\": 512");
+  const FakeTriton scratch(facts, "3.6.1", "r-ww-");
+  result = run(scratch);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("  started kernel by kernel, "), std::string::npos) << result.output;  // it asks for memory while it runs
+}
+
+TEST_F(GpuCommand, PrintsKernelsInTriton) {
+  const FakeTriton triton(FakeTriton::kFacts, "3.6.0", "rw--");
+  Environment environment = fake();
+  environment.push_back({"TOROID_TRITON_PYTHON", triton.path().string()});
+  const ProcessResult result = bench(environment, "program.txt", "triton");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("1.0000 ms a call"), std::string::npos) << result.output;
+  EXPECT_NE(triton.request().find("tl.sum("), std::string::npos) << triton.request();
+}
+
 TEST_F(GpuCommand, TheDoctorNamesGpusAndWhatTheyNeed) {
   const Environment environment = {{"TOROID_CUDA_DRIVER", FAKE_GPU},
                                    {"TOROID_NVRTC", FAKE_GPU},
                                    {"TOROID_CUBLASLT", "/no/cublaslt.so"},
                                    {"TOROID_CUDNN", "/no/cudnn.so"},
-                                   {"FAKE_GPU", "two"}};
+                                   {"FAKE_GPU", "two"},
+                                   {"TOROID_TRITON_PYTHON", "/no/python3"}};
   const ProcessResult result = run_process(
       {.argv = {TOROID_COMMAND, "doctor"}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
   EXPECT_NE(result.output.find(
@@ -125,6 +182,11 @@ TEST_F(GpuCommand, TheDoctorNamesGpusAndWhatTheyNeed) {
       << result.output;
   EXPECT_NE(result.output.find("note     cuDNN             no cuDNN: /no/cudnn.so cannot be opened: tuning for GPUs is without its "
                                "convolutions and attention\n"),
+            std::string::npos)
+      << result.output;
+  EXPECT_NE(result.output.find(
+                "note     Triton            Triton kernels are compiled by a Python that has Triton, and there is no '/no/python3': "
+                "kernels in Triton cannot be compiled\n"),
             std::string::npos)
       << result.output;
 }

@@ -2,6 +2,7 @@
 
 #include "driver/choices/choose_kernels.h"
 #include "driver/choices/choose_ways.h"
+#include "driver/choices/triton_kernels.h"
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/pass_costs.h"
 #include "graph/text/text.h"
@@ -92,6 +93,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   std::vector<schedule::ScheduledGraph> scheduled =
       schedule::schedule_graphs(std::move(lowered), options.optimise, nullptr, forms_of(options), planner_of(options));
   clock.done("schedule");
+  std::vector<std::string> not_in_triton;
+  if (options.in_triton) not_in_triton = take_triton(scheduled);
   if (choosing.tuner != nullptr) {
     if (is_for_gpu) {
       choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
@@ -110,6 +113,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
 
   codegen::GeneratedProgram code =
       codegen::generate(std::move(module), scheduled, program, {.target = options.target, .max_units = threads, .suffix = suffix});
+  code.not_in_triton = std::move(not_in_triton);
   clock.done("generate");
   return {when, std::move(program), std::move(code)};
 }
