@@ -18,6 +18,14 @@ TEST_F(CustomOperatorCommands, ComputeWhatPyTorchRecorded) {
   EXPECT_NE(outcome.output.find("5 passed, 0 failed"), std::string::npos) << outcome.output;
 }
 
+// The example in Triton, on a processor: by formulas.
+TEST_F(CustomOperatorCommands, ComputeKernelsInTritonByTheirFormulas) {
+  const std::string example = (fs::path(TOROID_SOURCE_DIR) / "examples/triton").string();
+  const Outcome outcome = toroid({"conform", example, "--operators", example});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output << outcome.errors;
+  EXPECT_NE(outcome.output.find("3 passed, 0 failed"), std::string::npos) << outcome.output;
+}
+
 TEST_F(CustomOperatorCommands, FindFormulasBesideTheModel) {
   copy("feed_forward.pt2");
   Outcome outcome = toroid({"compile", "feed_forward.pt2", "-o", "out.so"});
