@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "support/log.h"
+#include "toolchain/triton/script.h"
 
 namespace toroid {
 namespace {
@@ -34,6 +35,7 @@ CompileTriton cached_triton(Cache& cache, int jobs) {
                          .add_source("kernel", kernel)
                          .add("architecture", std::string(architecture))
                          .add("compiler", version)
+                         .add_source("script", kTritonScript)
                          .finish());
       found.push_back(kept(cache, keys.back()));
       if (!found.back()) missing.push_back(kernel);

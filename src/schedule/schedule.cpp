@@ -191,6 +191,12 @@ Step as_single_step(const ParallelKernel& kernel) {
   return match(kernel, [](const auto& s) -> Step { return s; });
 }
 
+bool is_in_triton(const Step& step) {
+  if (const auto* scan = std::get_if<ScanKernel>(&step)) return scan->in_triton;
+  const auto* kernel = std::get_if<Kernel>(&step);
+  return kernel != nullptr && kernel->gpu && kernel->gpu->in_triton;
+}
+
 const std::string& name_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::string& { return s.name; });
 }

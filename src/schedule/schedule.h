@@ -183,6 +183,7 @@ struct ScanKernel {  // one running value a row: rows in parallel
   std::vector<BufferId> reads;
   std::vector<ProvenanceId> provenance;
   int vector = 1;  // on a GPU: neighbours along the row that one access moves
+  bool in_triton = false;  // as GpuLoops::in_triton
 };
 
 struct ScatterKernel {  // copies `base` to `out`, then runs in order, or each range of a dim of `out` does
@@ -253,6 +254,8 @@ struct ParallelKernels {
 };
 
 using Step = std::variant<Kernel, ScanKernel, ScatterKernel, CallStep, BindStep, ChainStep, ParallelKernels>;
+// Is it a kernel that is printed in Triton?
+bool is_in_triton(const Step& step);
 Step as_single_step(const ParallelKernel& kernel);
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);

@@ -18,6 +18,7 @@ std::string to_text(const TritonKernel& kernel) {
   json.add("num_warps", kernel.warps);
   json.add("num_stages", kernel.stages);
   if (!kernel.fuses_products) json.add("enable_fp_fusion", false);
+  if (!kernel.flushes_subnormals) json.add("enable_reflect_ftz", false);
   json.end();
   std::string text = json.take();
   text.pop_back();

@@ -25,7 +25,8 @@ struct TritonKernel {
   size_t line = 1;
   std::vector<Argument> arguments = {};  // those of the function, in order
   int warps = 4, stages = 3;
-  bool fuses_products = true;  // a product may be added to something without being rounded
+  bool fuses_products = true;      // a product may be added to something without being rounded
+  bool flushes_subnormals = true;  // in libdevice's functions, as Triton has it by default
 };
 
 // The kernel as JSON, in the form that toolchain/triton/compile_triton.py takes; a part of keys.

@@ -81,8 +81,9 @@ class TritonIndex {
 
 class TritonPrinter {
  public:
-  TritonPrinter(const loop::LoopProgram& program, const schedule::Kernel& kernel)
-      : program_(program), exprs_(program.exprs), kernel_(kernel), index_(exprs_, names_) {}
+  // `step`: which `kernel` is, or stands for.
+  TritonPrinter(const loop::LoopProgram& program, const schedule::Kernel& kernel, const schedule::Step& step)
+      : program_(program), exprs_(program.exprs), kernel_(kernel), step_(step), index_(exprs_, names_) {}
 
   PrintedTriton run() {
     refuse_what_is_not_printed();
@@ -91,6 +92,34 @@ class TritonPrinter {
     take_tile();
     open_rows();
     for (const Stage& stage : kernel_.stages) stage.inner ? row_stage(stage) : once_stage(stage);
+    return finish(std::move(result));
+  }
+
+  // Of a row that is one tile. `kernel_` has its axes alone.
+  PrintedTriton run(const schedule::ScanKernel& scan) {
+    if (scan.op != ScanOp::Sum && scan.op != ScanOp::Prod) throw NotInTriton(fmt::format("the scan {}", to_string(scan.op)));
+    const DType own = exprs_.dtype(scan.value);
+    if (!is_floating(own) && size_bytes(own) < 4) throw NotInTriton(fmt::format("a scan of {}", to_string(own)));
+    PrintedTriton result;
+    take_parameters(result);
+    take_tile();
+    if (is_looped_) throw NotInTriton("a scan of a row that does not fit a tile");
+    const auto place_of_element = sym::linear_in(scan.positions[0], scan.along);
+    if (!place_of_element || !place_of_element->coefficient.is_const(1)) throw NotInTriton("a scan across the rows of memory");
+    open_rows();
+    // A running sum of floats is one chain of roundings: it is in double.
+    const DType dtype = is_floating(own) ? DType::F64 : own;
+    const bool is_sum = scan.op == ScanOp::Sum;
+    const std::string identity = triton_identity(is_sum ? ReduceOp::Sum : ReduceOp::Prod, dtype);
+    const std::string element = named("each", fmt::format("tl.where(is_element, {}, {})", value(scan.value), identity));
+    const std::string scanned = named("scan", fmt::format("tl.{}({}, axis=1)", is_sum ? "cumsum" : "cumprod", whole(element, dtype)));
+    const std::string narrow = named("t", triton_convert(dtype, own, scanned));
+    store(scan.outputs[0], scan.positions[0], narrow, "is_element");
+    return finish(std::move(result));
+  }
+
+ private:
+  PrintedTriton finish(PrintedTriton result) {
     result.blocks = sym::ceil_div(rows_, row_count_);
     result.kernel.function = "kernel";
     result.kernel.file = "a kernel of the program";
@@ -100,11 +129,11 @@ class TritonPrinter {
     result.kernel.warps =
         static_cast<int>(std::clamp(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(warps, 1))), uint64_t{1}, kMostWarps));
     result.kernel.stages = 2;
+    result.kernel.flushes_subnormals = false;
     result.kernel.fuses_products = kernel_.unfused.empty() && !rounds_;
     return result;
   }
 
- private:
   void refuse_what_is_not_printed() const {
     const schedule::GpuLoops gpu = kernel_.gpu.value_or(schedule::GpuLoops{});
     if (kernel_.tile) throw NotInTriton("a transpose in tiles");
@@ -133,7 +162,7 @@ class TritonPrinter {
         result.kernel.arguments.push_back({.name = parameters_.back(), .type = *type, .multiple = kTritonMultiple});
       }
     }
-    result.sizes = schedule::size_symbols(program_, kernel_);
+    result.sizes = schedule::size_symbols(program_, step_);
     for (const sym::Expr size : result.sizes) {
       parameters_.push_back(names_.of(size));
       const bool is_multiple = sym::known_divisible(size, kTritonMultiple);
@@ -290,22 +319,25 @@ class TritonPrinter {
   }
 
   void store(const schedule::Store& s, std::string_view mask) {
-    const std::string of = value(s.value), at = place(s.position);
-    const DType dtype = program_.buffer(s.buffer).dtype;
-    line(fmt::format("tl.store({} + {}, ({}).to({}), {})", memory_.at(s.buffer), at, of, triton_type(dtype), mask));
+    const std::string of = value(s.value);
+    store(s.buffer, s.position, of, mask);
+  }
+  // Its places are as many as what the mask says.
+  void store(loop::BufferId buffer, sym::Expr position, const std::string& of, std::string_view mask) {
+    std::string at = index_.print(position);
+    if (!depends_on(position, kernel_.outer)) at = fmt::format("({} + row * 0)", at);
+    if (mask == "is_element" && !depends_on(position, kernel_.inner)) at = fmt::format("({} + element * 0)", at);
+    line(fmt::format("tl.store({} + {}, ({}).to({}), {})", memory_.at(buffer), at, of, triton_type(program_.buffer(buffer).dtype), mask));
   }
 
   // A position for each row at least, so that there is a mask for each.
   std::string place(sym::Expr position) {
     const std::string text = index_.print(position);
-    const auto has_axis = [&](const std::vector<sym::Expr>& axes) {
-      return std::ranges::any_of(axes, [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); });
-    };
-    return has_axis(kernel_.outer) || has_axis(kernel_.inner) ? text : fmt::format("({} + row * 0)", text);
+    return depends_on(position, kernel_.outer) || depends_on(position, kernel_.inner) ? text : fmt::format("({} + row * 0)", text);
   }
 
-  bool depends_on_inner(sym::Expr position) const {
-    return std::ranges::any_of(kernel_.inner, [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); });
+  static bool depends_on(sym::Expr position, const std::vector<sym::Expr>& axes) {
+    return std::ranges::any_of(axes, [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); });
   }
 
   // ---- values
@@ -369,7 +401,7 @@ class TritonPrinter {
 
   std::string load(const loop::Load& e) {
     const loop::Buffer& buffer = program_.buffer(e.buffer);
-    std::string mask = depends_on_inner(e.index[0]) ? "is_element" : "is_row", at = place(e.index[0]);
+    std::string mask = depends_on(e.index[0], kernel_.inner) ? "is_element" : "is_row", at = place(e.index[0]);
     if (!conditions_.empty()) {
       mask += " & " + fmt::format("{}", fmt::join(conditions_, " & "));
       at = fmt::format("tl.where({}, {}, 0)", mask, at);  // a place elsewhere may be none
@@ -382,6 +414,7 @@ class TritonPrinter {
   const loop::LoopProgram& program_;
   const loop::ExprTable& exprs_;
   const schedule::Kernel& kernel_;
+  const schedule::Step& step_;
   SymbolNames names_;
   TritonIndex index_;
   std::vector<std::string> parameters_;
@@ -400,9 +433,18 @@ class TritonPrinter {
 
 }  // namespace
 
-std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Kernel& kernel) {
+std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Step& step) {
   try {
-    return TritonPrinter(program, kernel).run();
+    if (const auto* kernel = std::get_if<schedule::Kernel>(&step)) return TritonPrinter(program, *kernel, step).run();
+    const auto* scan = std::get_if<schedule::ScanKernel>(&step);
+    if (scan == nullptr) throw NotInTriton("neither a map nor a reduction nor a scan");
+    schedule::Kernel axes;
+    axes.outer = scan->outer;
+    axes.inner = {scan->along};
+    axes.reads = scan->reads;
+    axes.writes = scan->outputs;
+    axes.gpu.emplace();
+    return TritonPrinter(program, axes, step).run(*scan);
   } catch (const NotInTriton& refusal) {
     return std::string(refusal.what());
   }

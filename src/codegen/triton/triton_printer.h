@@ -29,7 +29,7 @@ struct PrintedTriton {
   std::vector<sym::Expr> sizes;  // symbols, each an int64_t
   sym::Expr blocks;
 };
-// Or why not.
-std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Kernel& kernel);
+// Or why not. `step`: a Kernel or a ScanKernel; others are refused.
+std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Step& step);
 
 }  // namespace toroid::codegen

@@ -17,9 +17,7 @@ std::string printed(std::string_view text) {
   const schedule::Scheduled made = schedule::scheduled(text, schedule::cuda_planner(schedule::TensorCores::Hopper));
   std::string all;
   for (const schedule::Step& step : made.schedule.steps) {
-    const auto* kernel = std::get_if<schedule::Kernel>(&step);
-    if (kernel == nullptr) continue;
-    const auto result = print_triton(*made.schedule.loops, *kernel);
+    const auto result = print_triton(*made.schedule.loops, step);
     if (const auto* reason = std::get_if<std::string>(&result)) {
       all += "not: " + *reason;
       continue;
@@ -43,6 +41,9 @@ graph(x: bf16[n, 48], y: bf16[48], c: bool[n, 48]) {
 })");
   text += printed("graph(x: f32[64, 100000]) {\n  y: f32[64] = aten::amax(x, [1])\n  return y\n}");
   text += printed("graph(x: f64[5000, 96]) {\n  y: f64[96] = aten::sum.dim_IntList(x, [0])\n  return y\n}");
+  // One row, and programs for 128: there are as many places as what the mask says.
+  text += printed("graph(x: f64[8]) {\n  y: f64[8] = aten::softmax.int(x, 0)\n  return y\n}");
+  text += printed("graph(x: f16[300, 700]) {\n  y: f16[300, 700] = aten::cumsum(x, 1)\n  return y\n}");
   expect_golden("codegen/testdata/triton_kernels.py.golden", text);
 }
 
@@ -56,6 +57,8 @@ TEST(TritonPrinter, SaysWhyAKernelIsNotInTriton) {
       {"graph(x: f32[100, 8]) {\n  z: i64[100] = aten::argmax(x, 1)\n  return z\n}", "the reduction argmax"},
       {"graph(x: f32[1000, 300]) {\n  y: f32[300, 1000] = aten::permute(x, [1, 0])\n  z: f32[300, 1000] = aten::clone(y)\n  return z\n}",
        "a transpose in tiles"},
+      {"graph(x: f32[30, 70000]) {\n  z: f32[30, 70000] = aten::cumsum(x, 1)\n  return z\n}", "a scan of a row that does not fit a tile"},
+      {"graph(x: f32[300, 70]) {\n  z: f32[300, 70] = aten::cumsum(x, 0)\n  return z\n}", "a scan across the rows of memory"},
       {"graph(x: f32[100]) {\n  z: f32[100] = aten::lgamma(x)\n  return z\n}", "lgamma of f32"},
       {"graph(x: f32[100]) {\n  z: i64[100] = aten::_to_copy(x, dtype=dtype.i64)\n  return z\n}", "i64 from f32"},
   };

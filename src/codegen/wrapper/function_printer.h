@@ -103,7 +103,7 @@ class FunctionPrinter {
   void print_written_attention(const schedule::CallStep& planned, size_t graph, sym::Expr blocks);
   void print_gpu_launch(const cuda::CudaKernel& printed, const schedule::CudaGrid& grid, sym::Expr blocks,
                         const schedule::Overlap& overlap);
-  void print_triton_launch(const schedule::Kernel& kernel);
+  void print_triton_launch(const schedule::Step& kernel);
   void print_base(const schedule::ScatterKernel& scatter, size_t graph);
   // Of the kernel of this name, whose arguments are in `passed`; before them come those for `maps`, which the host makes. `types`: of all
   // its arguments. `waits`: its threads wait for each other.

@@ -83,8 +83,7 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
   const auto* call = std::get_if<schedule::CallStep>(&kernel);
   if (call != nullptr && schedule::cudnn_of(call->choice) != schedule::Cudnn::Never) return print_cudnn_step(*call, graph, blocks, overlap);
   if (call != nullptr && call->call.scores) return print_written_attention(*call, graph, blocks);
-  if (const auto* nest = std::get_if<schedule::Kernel>(&kernel); nest != nullptr && nest->gpu && nest->gpu->in_triton)
-    return print_triton_launch(*nest);
+  if (schedule::is_in_triton(kernel)) return print_triton_launch(kernel);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);
@@ -101,14 +100,16 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
   }
 }
 
-void FunctionPrinter::print_triton_launch(const schedule::Kernel& kernel) {
+void FunctionPrinter::print_triton_launch(const schedule::Step& kernel) {
   auto printed = print_triton(loops_, kernel);
   if (const auto* reason = std::get_if<std::string>(&printed))
-    throw Error(ErrorKind::InvalidModel, fmt::format("the kernel '{}' is to be in Triton, which it cannot: {}", kernel.name, *reason));
+    throw Error(ErrorKind::InvalidModel,
+                fmt::format("the kernel '{}' is to be in Triton, which it cannot: {}", schedule::name_of(kernel), *reason));
   auto& made = std::get<PrintedTriton>(printed);
   if (shared_.target != Target::Cuda)
-    throw Error(ErrorKind::Unsupported, fmt::format("the kernel '{}' is in Triton, which a processor does not emulate", kernel.name));
-  const std::string& name = add_triton(std::move(made.kernel), identifier(kernel.name));
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("the kernel '{}' is in Triton, which a processor does not emulate", schedule::name_of(kernel)));
+  const std::string& name = add_triton(std::move(made.kernel), identifier(schedule::name_of(kernel)));
   auto block = body_.block("{");
   std::vector<std::string> passed;
   for (const BufferId id : made.buffers) passed.push_back(fmt::format("(void*)&{}", identifier(buffer(id).name)));

@@ -39,8 +39,15 @@ std::vector<std::string> take_triton(std::vector<schedule::ScheduledGraph>& grap
         if (!reason.empty()) others.push_back(fmt::format("{}: {}", kernel->name, reason));
         continue;
       }
+      if (auto* scan = std::get_if<schedule::ScanKernel>(&step)) {
+        const auto printed = codegen::print_triton(*graph.schedule.loops, step);
+        const auto* reason = std::get_if<std::string>(&printed);
+        scan->in_triton = reason == nullptr;
+        if (reason != nullptr) others.push_back(fmt::format("{}: {}", scan->name, *reason));
+        continue;
+      }
       const char* const what = match(
-          step, [](const schedule::ScanKernel&) { return "a scan"; }, [](const schedule::ScatterKernel&) { return "a scatter"; },
+          step, [](const schedule::ScatterKernel&) { return "a scatter"; },
           [](const schedule::ParallelKernels&) { return "kernels that are started together"; },
           [](const auto&) { return "a call or a product"; });
       others.push_back(fmt::format("{}: {}", schedule::name_of(step), what));

@@ -148,6 +148,7 @@ class StepsWriter : loop::BlockText {
     open(head(word, scan.name, scan.provenance));
     line_of("outer", loop::text_of(scan.outer));
     if (scan.vector > 1) line(fmt::format("vector {}", scan.vector));
+    if (scan.in_triton) line("triton");
     line_of("reads", writer_.buffers(scan.reads));
     std::string outputs;
     for (size_t i = 0; i < scan.outputs.size(); ++i) {

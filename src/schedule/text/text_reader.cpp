@@ -272,6 +272,7 @@ class ScheduleReader : private loop::LoopTextReader {
     cursor_.expect("{");
     if (cursor_.accept_word("outer")) made.outer = axis_names();
     if (cursor_.accept_word("vector")) made.vector = number("how many elements");
+    made.in_triton = cursor_.accept_word("triton");
     if (cursor_.accept_word("reads")) made.reads = buffers();
     cursor_.expect_word("store");
     do {

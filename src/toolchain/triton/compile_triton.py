@@ -85,7 +85,8 @@ def compile_one(request, number):
     if hasattr(triton.compiler.compiler, "get_cache_key"):
         triton.compiler.compiler.get_cache_key = lambda *_, **__: kernel["entry"]
     backend, capability, warp = request["target"]
-    options = {"num_warps": kernel["num_warps"], "num_stages": kernel["num_stages"], "enable_fp_fusion": kernel.get("enable_fp_fusion", True)}
+    names = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz")
+    options = {name: kernel[name] for name in names if name in kernel}
     compiled = triton.compile(source_of(kernel, function), target=GPUTarget(backend, capability, warp), options=options)
     facts = compiled.metadata
     binary = compiled.asm[request["product"]]
