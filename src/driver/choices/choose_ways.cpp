@@ -47,7 +47,9 @@ struct StepProblem {
 std::string kind_of(const schedule::Step& step) {
   const auto* call = std::get_if<schedule::CallStep>(&step);
   if (call == nullptr) return "rows";
-  return schedule::call_arguments(call->call).name;
+  std::string name = schedule::call_arguments(call->call).name;
+  for (size_t colons = name.find("::"); colons != std::string::npos; colons = name.find("::")) name.replace(colons, 2, ".");  // a user's
+  return name;
 }
 
 OperandMeta meta_of_buffer(const loop::Buffer& buffer) {

@@ -54,6 +54,28 @@ TEST(Ways, BeginWithTheStepAsItIs) {
   for (size_t i = 1; i < ways.size(); ++i) EXPECT_GT(ways[i].seconds, ways[0].seconds) << ways[i].name;
 }
 
+TEST(Ways, OfAUsersKernelInTritonAreItsConfigurations) {
+  Scheduled made = on_hopper("graph(x: bf16[64, 64], y: bf16[64, 64]) {\n  z: bf16[64, 64] = aten::mm(x, y)\n  return z\n}");
+  auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  call.gpu.reset();
+  call.call.op = Library{"custom.triton.mylib::f", {sym::Expr(1), sym::Expr(1), sym::Expr(1), sym::Expr(3)}};
+  EXPECT_EQ(names_of_ways(made, 0), (std::set<std::string>{"configuration0", "configuration1", "configuration2"}));
+  call.choice = "configuration2";
+  const std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[0]);
+  EXPECT_EQ(ways[0].name, "configuration2");
+  EXPECT_EQ(std::get<CallStep>(ways[1].step).choice, ways[1].name);
+}
+
+TEST(Ways, OfAKernelInTritonAreThoseOfCudaToo) {
+  Scheduled made = on_hopper("graph(x: f32[4096, 1000]) {\n  y: f32[4096, 1000] = aten::softmax.int(x, 1)\n  return y\n}");
+  const size_t others = names_of_ways(made, 0).size();
+  std::get<Kernel>(made.schedule.steps[0]).gpu->in_triton = true;
+  const std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[0]);
+  EXPECT_EQ(ways.size(), others + 1);
+  EXPECT_EQ(ways[0].name, "triton");
+  for (size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(std::get<Kernel>(ways[i].step).gpu->in_triton, i == 0) << ways[i].name;
+}
+
 struct WaysCase {
   const char* name;
   const char* graph;
