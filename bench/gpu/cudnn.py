@@ -3,11 +3,12 @@
 
 usage: cudnn.py TOROID OUT_DIR [--rows conv_3x3_56,…] [--models resnet50_b64,…] [--seconds 100]
 
-Each row is a convolution with batch norm, and a residual where it says so, and relu; a gradient of filters; or attention: as PyTorch exports
-it. `toroid compile --mode max` measures the ways of its steps, each from a cache that has nothing of its operands, and writes what it
-measured. The row's program is then run with cuDNN's way forced by a lock, and its results are compared with PyTorch's. With a NaN among its
-inputs a relu must give a NaN. No row is begun after --seconds. --models: those of models.py, by default and by --mode max. TOROID_CUDNN
-names the library, as PyTorch's package nvidia-cudnn has it, where it is not found by its name. Writes OUT_DIR/cudnn.json; prints a table.
+Each row is a convolution with batch norm, and a residual where it says so, and relu; a gradient of filters; or attention: as PyTorch
+exports it. `toroid compile --mode max` measures the ways of its steps, each from a cache that has nothing of its operands, and writes
+what it measured. The row's program is then run with cuDNN's way forced by a lock, and its results are compared with PyTorch's. With a NaN
+among its inputs a relu must give a NaN. No row is begun after --seconds. --models: those of models.py, by default and by --mode max.
+TOROID_CUDNN names the library, as PyTorch's package nvidia-cudnn has it, where it is not found by its name. Writes OUT_DIR/cudnn.json;
+prints a table.
 """
 import argparse
 import glob
@@ -100,8 +101,8 @@ def measured(log):
             continue
         ms = {way["name"]: 1e3 * way["median_s"] for way in ways if "median_s" in way}
         own = [name for name in (way["name"] for way in ways) if name != "cudnn" and name in ms]
-        found = {"step": problem["problem"].split(";")[0], "chosen": problem["choice"], "own_ms": min((ms[name] for name in own), default=None),
-                 "cudnn_ms": ms.get("cudnn")}
+        found = {"step": problem["problem"].split(";")[0], "chosen": problem["choice"],
+                 "own_ms": min((ms[name] for name in own), default=None), "cudnn_ms": ms.get("cudnn")}
         if "cudnn" not in ms:
             found["cudnn"] = next(way for way in ways if way["name"] == "cudnn")
         yield found
@@ -198,7 +199,7 @@ def text_of(found):
 
 
 def find_libraries():
-    """Sets TOROID_CUDNN, unless it is set, to the library of Python's packages, and has what they have found by name: cuDNN compiles by NVRTC."""
+    """Sets TOROID_CUDNN, unless it is set, to the library of Python's packages; what they have, as NVRTC, is then found by name."""
     folders = [folder for path in sys.path for folder in glob.glob(os.path.join(path, "nvidia", "*", "lib"))]
     os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH"), *folders]))
     files = [file for folder in folders for file in glob.glob(os.path.join(folder, "libcudnn.so.9"))]

@@ -6,8 +6,8 @@
 //   step 5 conv_c on branch 1                            |--d--|      which reads what b and c made
 //   step 6 conv_d
 //
-// Steps one behind the other that have branches are a region: its branches begin behind the step before it, and the step behind it waits for
-// all of them. Started one by one, steps keep their order.
+// Steps one behind the other that have branches are a region: its branches begin behind the step before it, and the step behind it waits
+// for all of them. Started one by one, steps keep their order.
 //
 // Memory: what a step of one branch no longer needs another branch must not write meanwhile. So temporaries that begin or end in a region
 // live from its first step, or to its last one.

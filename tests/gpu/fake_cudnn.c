@@ -1,6 +1,6 @@
-/* cuDNN's backend API as far as toroid calls it, on the memory of fake_gpu.c: graphs are computed here, operation after operation, in float.
- * Of each graph three kernels are suggested: one by Winograd's algorithm, which nobody should take, one that takes 3 milliseconds, and one
- * that takes 1. "no graphs" in FAKE_GPU: it has no kernel for anything. Numbers are those of cudnn_graph.h. */
+/* cuDNN's backend API as far as toroid calls it, on the memory of fake_gpu.c: graphs are computed here, operation after operation, in
+ * float. Of each graph three kernels are suggested: one by Winograd's algorithm, which nobody should take, one that takes 3 milliseconds,
+ * and one that takes 1. "no graphs" in FAKE_GPU: it has no kernel for anything. Numbers are those of cudnn_graph.h. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* NVIDIA's driver, NVRTC and cuBLASLt as far as toroid calls them, without a GPU: memory is the process's, binaries are the names and parameters of their
- * kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it writes; it takes a millisecond.
- * For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or
- * "fault"; "suggests nothing": cuBLASLt has no algorithms; or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in
- * fake_cudnn.c. */
+/* NVIDIA's driver, NVRTC and cuBLASLt as far as toroid calls them, without a GPU: memory is the process's, binaries are the names and
+ * parameters of their kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it
+ * writes; it takes a millisecond. For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the
+ * library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or "fault"; "suggests nothing": cuBLASLt has no algorithms;
+ * or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in fake_cudnn.c. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

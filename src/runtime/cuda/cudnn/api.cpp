@@ -25,7 +25,7 @@ std::optional<std::string> find_absence() {
   }
 }
 
-Functions look_up() {
+Functions look_up_cudnn() {
   if (absence())
     throw Error(ErrorKind::Environment, *absence())
         .help("install NVIDIA's cuDNN 9, as PyTorch's package nvidia-cudnn has it, or name the file in TOROID_CUDNN");
@@ -42,7 +42,7 @@ const std::optional<std::string>& absence() {
 }
 
 const Functions& functions() {
-  static const Functions all = look_up();
+  static const Functions all = look_up_cudnn();
   return all;
 }
 

@@ -1,5 +1,5 @@
-// A descriptor of cuDNN's backend API: made, given its attributes, and finished. Functions throw Refused where the library says that it does
-// not support what is described, and Error{Environment} where it fails otherwise.
+// A descriptor of cuDNN's backend API: made, given its attributes, and finished. Functions throw Refused where the library says that it
+// does not support what is described, and Error{Environment} where it fails otherwise.
 #pragma once
 
 #include <initializer_list>

@@ -14,7 +14,7 @@ namespace {
 
 namespace calls = cudnn_calls;
 
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kWidestAlignment = 16;
 
 int data_type(int32_t dtype) {
   switch (static_cast<DType>(dtype)) {
@@ -28,7 +28,7 @@ int data_type(int32_t dtype) {
 // What alignment the place has, up to 16 bytes.
 int64_t alignment_of(const ToroidOperand& operand) {
   const auto place = reinterpret_cast<uintptr_t>(operand.data);
-  return place % kAlignment == 0 ? kAlignment : size_bytes(static_cast<DType>(operand.dtype));
+  return place % kWidestAlignment == 0 ? kWidestAlignment : size_bytes(static_cast<DType>(operand.dtype));
 }
 
 bool is_named(const ToroidLibraryCall& call, std::string_view name) {
@@ -71,7 +71,7 @@ const Operations::Tensor& Operations::number(float value, size_t rank) {
       .integers(kTensorSizes, ones)
       .integers(kTensorStrides, ones)
       .integer(kTensorId, next_id_)
-      .integer(kTensorAlignment, kAlignment)
+      .integer(kTensorAlignment, kWidestAlignment)
       .yes(kTensorIsByValue)
       .finish();
   numbers_.push_back(value);
@@ -86,7 +86,7 @@ const Operations::Tensor& Operations::between(const View& view, int dtype) {
       .integers(kTensorSizes, view.sizes)
       .integers(kTensorStrides, view.strides)
       .integer(kTensorId, next_id_++)
-      .integer(kTensorAlignment, kAlignment)
+      .integer(kTensorAlignment, kWidestAlignment)
       .yes(kTensorIsVirtual)
       .finish();
   return tensors_.emplace_back(std::move(tensor));

@@ -1,5 +1,5 @@
-// Steps that NVIDIA's cuDNN may compute in the place of a kernel of the program's own: convolutions with what follows, gradients of filters,
-// attention.
+// Steps that NVIDIA's cuDNN may compute in the place of a kernel of the program's own: convolutions with what follows, gradients of
+// filters, attention.
 //
 //   call y { … choice "cudnn" tiles … epilogue … }           a graph of cuDNN; where the host refuses it, the kernel in tiles
 //   call a { … choice "cudnn-flash-hopper" }                 the same of attention, by the kernel "flash-hopper"

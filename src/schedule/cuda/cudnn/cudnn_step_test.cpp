@@ -18,14 +18,14 @@ Scheduled on(TensorCores cores, std::string_view text) {
 
 struct StepCase {
   const char* name;
-  // "mul(value0, input2) add(value1, input3) relu(value2)", "gradient of filters", "attention", or why not.
+  // "mul value0 input2, add value1 input3, relu value2", "gradient of filters", "attention", or why not.
   const char* expected;
   const char* graph;
 };
 void PrintTo(const StepCase& row, std::ostream* out) { *out << row.name; }
 
 const StepCase kCudnnSteps[] = {
-    {"batch_norm_residual_and_relu", "mul(value0, input2) add(value1, input3) add(value2, input4) relu(value3)", R"(
+    {"batch_norm_residual_and_relu", "mul value0 input2, add value1 input3, add value2 input4, relu value3", R"(
 graph(x: bf16[4, 64, 28, 28], w: bf16[64, 64, 3, 3], s: bf16[64, 1, 1], b: bf16[64, 1, 1], v: bf16[64, 64, 1, 1], r: bf16[4, 64, 28, 28] strides [50176, 1, 1792, 64]) {
   y: bf16[4, 64, 28, 28] = aten::conv2d(x, w, none, [1, 1], [1, 1])
   m: bf16[4, 64, 28, 28] = aten::mul.Tensor(y, s)
@@ -35,7 +35,7 @@ graph(x: bf16[4, 64, 28, 28], w: bf16[64, 64, 3, 3], s: bf16[64, 1, 1], b: bf16[
   q: bf16[4, 64, 28, 28] = aten::conv2d(z, v)
   return q
 })"},
-    {"relu6_and_silu", "relu(value0, number0) sigmoid(value1) mul(value1, value2)", R"(
+    {"relu6_and_silu", "relu value0 number0, sigmoid value1, mul value1 value2", R"(
 graph(x: f16[4, 64, 28, 28], w: f16[64, 64, 3, 3], v: f16[64, 64, 1, 1]) {
   y: f16[4, 64, 28, 28] = aten::conv2d(x, w, none, [1, 1], [1, 1])
   m: f16[4, 64, 28, 28] = aten::hardtanh(y, 0.0, 6.0)
@@ -105,8 +105,8 @@ std::string epilogue_of(const CudnnCall& call, size_t dims) {
   for (size_t i = 0; i < static_cast<size_t>(number(3 * dims)); ++i) {
     const size_t at = 3 * dims + 1 + i * cudnn_calls::kOperationIntegers;
     const std::string second = text_of(cudnn_calls::PointRef::decoded(number(at + 2)));
-    text += fmt::format("{}{}({}{}{})", text.empty() ? "" : " ", kNames[static_cast<size_t>(number(at))],
-                        text_of(cudnn_calls::PointRef::decoded(number(at + 1))), second.empty() ? "" : ", ", second);
+    text += fmt::format("{}{} {}{}{}", text.empty() ? "" : ", ", kNames[static_cast<size_t>(number(at))],
+                        text_of(cudnn_calls::PointRef::decoded(number(at + 1))), second.empty() ? "" : " ", second);
   }
   return text;
 }
