@@ -54,6 +54,7 @@ std::string prefix_of_output(const fs::path& output, const CompileModelOptions& 
   if (!is_archive(output)) return "";
   if (options.target == codegen::Target::EmulatedCuda)
     throw Error(ErrorKind::InvalidOption, "an archive is for the devices cpu and cuda").help("write a library, as in -o FILE.so");
+  require_c_library_of_archives();
   return archive_prefix(output);
 }
 
