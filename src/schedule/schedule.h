@@ -182,7 +182,7 @@ struct ScanKernel {  // one running value a row: rows in parallel
   std::vector<sym::Expr> positions;  // one per output
   std::vector<BufferId> reads;
   std::vector<ProvenanceId> provenance;
-  int vector = 1;  // on a GPU: neighbours along the row that one access moves
+  int vector = 1;          // on a GPU: neighbours along the row that one access moves
   bool in_triton = false;  // as GpuLoops::in_triton
 };
 

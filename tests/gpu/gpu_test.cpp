@@ -166,12 +166,8 @@ TEST_F(GpuCommand, PrintsKernelsInTriton) {
 }
 
 TEST_F(GpuCommand, TheDoctorNamesGpusAndWhatTheyNeed) {
-  const Environment environment = {{"TOROID_CUDA_DRIVER", FAKE_GPU},
-                                   {"TOROID_NVRTC", FAKE_GPU},
-                                   {"TOROID_CUBLASLT", "/no/cublaslt.so"},
-                                   {"TOROID_CUDNN", "/no/cudnn.so"},
-                                   {"FAKE_GPU", "two"},
-                                   {"TOROID_TRITON_PYTHON", "/no/python3"}};
+  const Environment environment = {{"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUBLASLT", "/no/cublaslt.so"},
+                                   {"TOROID_CUDNN", "/no/cudnn.so"}, {"FAKE_GPU", "two"},        {"TOROID_TRITON_PYTHON", "/no/python3"}};
   const ProcessResult result = run_process(
       {.argv = {TOROID_COMMAND, "doctor"}, .folder = folder_.path(), .environment = environment, .timeout = std::chrono::minutes(2)});
   EXPECT_NE(result.output.find(

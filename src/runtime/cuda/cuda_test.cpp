@@ -38,11 +38,11 @@ std::optional<Product> product_of(const Shape& a, const Shape& b, const Shape& o
 
 TEST(CudaImages, TheNearestArchitectureIsTaken) {
   const char family[] = "", later[] = "", exact[] = "", ptx[] = "", later_ptx[] = "";
-  const ToroidGpuBinary binaries[] = {{family, 0, 80, TOROID_GPU_FAMILY},
-                                      {later, 0, 86, TOROID_GPU_FAMILY},
-                                      {exact, 0, 90, TOROID_GPU_EXACT},
-                                      {ptx, 0, 70, TOROID_GPU_PTX},
-                                      {later_ptx, 0, 80, TOROID_GPU_PTX}};
+  const ToroidGpuBinary binaries[] = {{family, 0, 80, TOROID_GPU_FAMILY, "", nullptr},
+                                      {later, 0, 86, TOROID_GPU_FAMILY, "", nullptr},
+                                      {exact, 0, 90, TOROID_GPU_EXACT, "", nullptr},
+                                      {ptx, 0, 70, TOROID_GPU_PTX, "", nullptr},
+                                      {later_ptx, 0, 80, TOROID_GPU_PTX, "", nullptr}};
   const ToroidGpuProgram program = {binaries, 5, 0};
   EXPECT_EQ(images_for(program, 80), std::vector<const void*>{family});
   EXPECT_EQ(images_for(program, 89), std::vector<const void*>{later});

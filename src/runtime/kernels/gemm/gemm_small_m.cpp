@@ -50,7 +50,7 @@ TOROID_INLINE void sum_lanes(const Vector (&x)[4], float* sums) {
 #else
 // Of two vectors whose parts of kPart lanes are to be summed: the halves of each part added, a part of the one beside one of the other.
 template <int kPart, class Vector>
-TOROID_INLINE Vector add_halves(const Vector& x, const Vector& y) {
+TOROID_INLINE void add_halves(const Vector& x, const Vector& y, Vector& sums) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float), kHalf = kPart / 2;
   typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type first, second;
   for (int l = 0; l < kLanes; ++l) {
@@ -58,14 +58,17 @@ TOROID_INLINE Vector add_halves(const Vector& x, const Vector& y) {
     first[l] = static_cast<uint32_t>(of_y * kLanes + part * kPart + l % kHalf);
     second[l] = first[l] + kHalf;
   }
-  return __builtin_shuffle(x, y, first) + __builtin_shuffle(x, y, second);
+  sums = __builtin_shuffle(x, y, first) + __builtin_shuffle(x, y, second);
 }
 // Four at once take a quarter of the additions, which are the same ones.
 template <class Vector>
 TOROID_INLINE void sum_lanes(const Vector (&x)[4], float* sums) {
   constexpr int kLanes = sizeof(Vector) / sizeof(float), kPart = kLanes / 4;
   using Places = typename VectorOfBytes<uint32_t, sizeof(Vector)>::Type;
-  Vector sum = add_halves<kLanes / 2>(add_halves<kLanes>(x[0], x[2]), add_halves<kLanes>(x[1], x[3]));
+  Vector even, odd, sum;
+  add_halves<kLanes>(x[0], x[2], even);
+  add_halves<kLanes>(x[1], x[3], odd);
+  add_halves<kLanes / 2>(even, odd, sum);
   Places place;
   for (int l = 0; l < kLanes; ++l) place[l] = static_cast<uint32_t>(l);
 #pragma GCC unroll 4
