@@ -52,13 +52,15 @@ typedef struct ToroidGpuRuntime {
   int32_t (*read)(const ToroidRuntime*, void* to, const void* from, int64_t bytes); /* from it, once it is written */
   /* Where kernels note in that memory what goes wrong first: code, as of ToroidVariant::run, and step, 32 bits each; index and size, 64 each. */
   void* failure;
+  int32_t multiplies; /* 1: calls of products run on the GPU, for a library of them is there. Of AMD's GPUs it may be 0 */
 } ToroidGpuRuntime;
 
 /* For which GPUs a binary is. */
 typedef enum ToroidGpuKind {
   TOROID_GPU_EXACT,  /* code for this compute capability alone */
   TOROID_GPU_FAMILY, /* code for this one, and later ones of its major version */
-  TOROID_GPU_PTX     /* text that the driver compiles, for this one and all later ones */
+  TOROID_GPU_PTX,    /* text that the driver compiles, for this one and all later ones */
+  TOROID_GPU_AMD     /* a code object for this GPU of AMD's alone: 0x90a for gfx90a */
 } ToroidGpuKind;
 
 /* What of a launch only the kernel's compiler knows, as Triton; it may differ between the binaries of a unit. */
@@ -73,7 +75,7 @@ typedef struct ToroidGpuKernel {
 typedef struct ToroidGpuBinary {
   const void* data;
   int32_t unit;
-  int32_t capability;            /* 90 for 9.0 */
+  int32_t capability;            /* 90 for 9.0; 0x90a for gfx90a */
   int32_t kind;                  /* ToroidGpuKind */
   const char* kernel;            /* of a unit with one kernel, which its binary says how to start: its name */
   const ToroidGpuKernel* launch; /* … and how; else null */

@@ -158,6 +158,7 @@ struct ToroidGpuRuntime {
   int32_t (*copy)(const ToroidRuntime*, void* to, const void* from, int64_t bytes);
   int32_t (*read)(const ToroidRuntime*, void* to, const void* from, int64_t bytes);
   void* failure;
+  int32_t multiplies;
 };
 INLINE const ToroidGpuRuntime* gpu(const ToroidRuntime* runtime) { return (const ToroidGpuRuntime*)runtime; }
 INLINE void copy_bytes(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) { gpu(runtime)->copy(runtime, to, from, bytes); }

@@ -11,6 +11,7 @@
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/nccl.h"
 #include "runtime/cuda/tensor_map.h"
+#include "runtime/cuda/vendors/blas_lt.h"
 
 namespace toroid::cuda {
 namespace {
@@ -93,7 +94,8 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       products_(stream),
       cudnn_(stream),
       failure_(sizeof(Failure)) {
-  table_ = {own_table(), Entries::launch, Entries::copy, Entries::read, failure_.data()};
+  table_ = {own_table(),   Entries::launch, Entries::copy,
+            Entries::read, failure_.data(), vendor() == Vendor::Nvidia || has_blas_lt() ? 1 : 0};
   table_.host.call = Entries::call;
 }
 

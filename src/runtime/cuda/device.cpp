@@ -26,7 +26,8 @@ Device::Device(int number) : number_(number) {
   const Driver& call = driver();
   if (number < 0 || number >= count())
     throw Error(ErrorKind::Environment, formatted("there is no GPU {}: the driver sees {}", number, count()))
-        .help("GPUs have numbers from 0 on: '--device cuda:0' is the first that CUDA_VISIBLE_DEVICES shows");
+        .help(vendor() == Vendor::Amd ? "GPUs have numbers from 0 on: '--device rocm:0' is the first that HIP_VISIBLE_DEVICES shows"
+                                      : "GPUs have numbers from 0 on: '--device cuda:0' is the first that CUDA_VISIBLE_DEVICES shows");
   check(call.device_get(&handle_, number), "finding the GPU");
   const auto attribute = [&](int which) {
     int value = 0;

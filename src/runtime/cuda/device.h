@@ -24,7 +24,7 @@ class Device {
 
   int number() const { return number_; }
   std::string name() const;
-  int compute_capability() const { return capability_; }  // 90 for 9.0
+  int compute_capability() const { return capability_; }  // 90 for 9.0; of AMD's the number of the architecture, 0x90a for gfx90a
   int multiprocessors() const { return multiprocessors_; }
   size_t l2_bytes() const { return l2_bytes_; }
   // Started when it is first asked for: that takes a third of a second.

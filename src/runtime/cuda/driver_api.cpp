@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "base/file/system_library.h"
+#include "runtime/cuda/vendors/hip_driver.h"
 
 namespace toroid::cuda {
 namespace {
 
-constexpr Result kOutOfMemory = 2, kNoDevice = 100;
+constexpr Result kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101;
 
 // What a kernel or the device did that leaves the context unusable.
 bool is_sticky(Result result) {
@@ -29,6 +30,8 @@ bool is_sticky(Result result) {
 
 std::atomic<Result> lost_by{0};
 std::atomic<bool> was_asked_for{false};
+constexpr int kUndecided = -1;
+std::atomic<int> used{kUndecided};
 
 struct Opened {
   Driver functions;
@@ -43,41 +46,64 @@ std::string text_of(const Driver& functions, Result result) {
   return formatted("{} ({})", name, text);
 }
 
-Opened open() {
-  was_asked_for = true;
+std::optional<std::string> open_nvidia(Driver& driver) {
   static const SystemLibrary library("NVIDIA driver", "TOROID_CUDA_DRIVER", {"libcuda.so.1"});
-  Opened opened;
-  opened.absence = library.absence();
-  if (opened.absence) return opened;
+  if (library.absence()) return library.absence();
   try {
-    opened.functions.look_up(library);
+    driver.look_up(library);
   } catch (const Error& error) {
-    opened.absence = formatted("the NVIDIA driver is too old: {}", error.message());
-    return opened;
+    return formatted("the NVIDIA driver is too old: {}", error.message());
   }
+  return std::nullopt;
+}
+
+Opened open(Vendor vendor) {
+  was_asked_for = true;
+  const bool is_amd = vendor == Vendor::Amd;
+  Opened opened;
+  opened.absence = is_amd ? open_hip(opened.functions) : open_nvidia(opened.functions);
+  if (opened.absence) return opened;
   int count = 0;
   Result result = opened.functions.init(0);
+  // Without a device HIP says so here, or that a device is invalid.
   if (result == 0) result = opened.functions.device_count(&count);
-  if (result != 0 && result != kNoDevice) {
-    opened.absence = formatted("the NVIDIA driver does not start: {}", text_of(opened.functions, result));
+  const bool sees_none = result == kNoDevice || (is_amd && result == kInvalidDevice);
+  if (result != 0 && !sees_none) {
+    opened.absence = formatted("the {} does not start: {}", is_amd ? "library of HIP" : "NVIDIA driver", text_of(opened.functions, result));
   } else if (count == 0) {
-    opened.absence = "no NVIDIA GPU: the driver is there, and sees none";
+    opened.absence = is_amd ? "no AMD GPU: HIP is there, and sees none" : "no NVIDIA GPU: the driver is there, and sees none";
   }
   return opened;
 }
 
-const Opened& opened() {
-  static const Opened result = open();
-  return result;
+const Opened& opened(Vendor vendor) {
+  if (vendor == Vendor::Amd) {
+    static const Opened amd = open(Vendor::Amd);
+    return amd;
+  }
+  static const Opened nvidia = open(Vendor::Nvidia);
+  return nvidia;
 }
+const Opened& opened() { return opened(vendor()); }
 
 }  // namespace
 
 bool is_open() { return was_asked_for; }
 
-std::optional<std::string> absence() { return opened().absence; }
+std::optional<std::string> absence(Vendor vendor) { return opened(vendor).absence; }
+
+void use(Vendor vendor) {
+  int now = kUndecided;
+  if (used.compare_exchange_strong(now, static_cast<int>(vendor)) || now == static_cast<int>(vendor)) return;
+  throw Error(ErrorKind::InvalidOption, vendor == Vendor::Amd ? "this process uses NVIDIA's GPUs, and cannot use AMD's beside them"
+                                                              : "this process uses AMD's GPUs, and cannot use NVIDIA's beside them")
+      .help("run programs for GPUs of different vendors in different processes");
+}
+
+Vendor vendor() { return used.load() == static_cast<int>(Vendor::Amd) ? Vendor::Amd : Vendor::Nvidia; }
 
 const Driver& driver() {
+  if (used.load() == kUndecided) use(Vendor::Nvidia);
   if (opened().absence) {
     throw Error(ErrorKind::Environment, *opened().absence).help("run with '--device cpu', or where a GPU and its driver are");
   }
@@ -87,13 +113,16 @@ const Driver& driver() {
 void check(Result result, const char* what) {
   if (result == 0) return;
   const std::string text = text_of(opened().functions, result);
+  const char* const context = vendor() == Vendor::Amd ? "HIP" : "CUDA";
   const Result before = is_sticky(result) ? lost_by.exchange(result) : lost_by.load();
   if (before != 0) {
-    throw Error(ErrorKind::Environment, formatted("{} fails: the CUDA context is lost since {}", what, text_of(opened().functions, before)))
+    throw Error(ErrorKind::Environment,
+                formatted("{} fails: the {} context is lost since {}", what, context, text_of(opened().functions, before)))
         .help("start the process again");
   }
   Error error(ErrorKind::Environment, formatted("{} fails: {}", what, text));
-  if (is_sticky(result)) error.help("a kernel did what it must not; the CUDA context is lost, and the process must be started again");
+  if (is_sticky(result))
+    error.help(formatted("a kernel did what it must not; the {} context is lost, and the process must be started again", context));
   if (result == kOutOfMemory) error.help("the GPU's memory is full: use smaller inputs, or end other programs on it");
   throw error;
 }

@@ -1,7 +1,8 @@
-// The functions of NVIDIA's driver that toroid calls, with its own declarations: no header of CUDA is needed to build, and one binary
+// The functions of a GPU's driver that toroid calls, with its own declarations: no header of CUDA or HIP is needed to build, and one binary
 // serves machines with a GPU and without.
 //
-// The driver is libcuda.so.1; TOROID_CUDA_DRIVER in the environment names another one.
+// NVIDIA's driver is libcuda.so.1; TOROID_CUDA_DRIVER in the environment names another one. AMD's fills the same table (vendors/hip_driver.h). A
+// process uses GPUs of one vendor.
 #pragma once
 
 #include <cstddef>
@@ -104,8 +105,14 @@ inline constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76,
 inline constexpr int kReleaseThreshold = 4, kMostDynamicShared = 8;
 inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9, kPointerRangeStart = 11, kPointerRangeBytes = 12, kDeviceMemory = 2;
 
+enum class Vendor : uint8_t { Nvidia, Amd };
+// Whose GPUs this process uses; before the first of what follows, which else uses NVIDIA's. Throws Error{InvalidOption} where it uses others
+// already.
+void use(Vendor vendor);
+Vendor vendor();
 // Why programs cannot run on a GPU here: "no NVIDIA driver: libcuda.so.1 cannot be opened", "no NVIDIA GPU: …"; none when they can.
-std::optional<std::string> absence();
+std::optional<std::string> absence(Vendor vendor);
+inline std::optional<std::string> absence() { return absence(vendor()); }
 // Has anybody asked for it?
 bool is_open();
 // Throws Error{Environment} with absence().

@@ -19,8 +19,9 @@ std::thread tried(F f) {
 
 }  // namespace
 
-EarlyStart::EarlyStart(int gpu)
-    : device_(tried([gpu] { static_cast<void>(Device::get(gpu).context()); })), products_(tried([] { Products::open_library(); })) {}
+EarlyStart::EarlyStart(int gpu, Vendor vendor)
+    : device_((use(vendor), tried([gpu] { static_cast<void>(Device::get(gpu).context()); }))),
+      products_(tried([] { Products::open_library(); })) {}
 
 EarlyStart::~EarlyStart() {
   device_.join();

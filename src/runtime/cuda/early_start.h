@@ -4,12 +4,14 @@
 
 #include <thread>
 
+#include "runtime/cuda/driver_api.h"
+
 namespace toroid::cuda {
 
 class EarlyStart {
  public:
   // What goes wrong is told by whoever needs it.
-  explicit EarlyStart(int gpu);
+  explicit EarlyStart(int gpu, Vendor vendor = Vendor::Nvidia);
   ~EarlyStart();
   EarlyStart(const EarlyStart&) = delete;
   EarlyStart& operator=(const EarlyStart&) = delete;

@@ -1,6 +1,7 @@
 #include "runtime/cuda/images.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@ namespace {
 
 // How well it suits; 0: not at all.
 int rank_of(const ToroidGpuBinary& binary, int capability) {
+  if (is_amd(capability) || binary.kind == TOROID_GPU_AMD)
+    return binary.kind == TOROID_GPU_AMD && binary.capability == capability ? 3000 : 0;
   switch (binary.kind) {
     case TOROID_GPU_EXACT: return binary.capability == capability ? 3000 : 0;
     case TOROID_GPU_FAMILY:
@@ -22,6 +25,7 @@ int rank_of(const ToroidGpuBinary& binary, int capability) {
 }
 
 std::string name_of(const ToroidGpuBinary& binary) {
+  if (binary.kind == TOROID_GPU_AMD) return architecture_of(binary.capability);
   return formatted("{}_{}{}", binary.kind == TOROID_GPU_PTX ? "compute" : "sm", binary.capability,
                    binary.kind == TOROID_GPU_EXACT ? "a" : "");
 }
@@ -44,9 +48,16 @@ std::vector<const ToroidGpuBinary*> best_binaries(const ToroidGpuProgram& progra
 
 }  // namespace
 
+std::string architecture_of(int capability) {
+  char text[16];
+  std::snprintf(text, sizeof text, is_amd(capability) ? "gfx%x" : "sm_%d", static_cast<unsigned>(capability));
+  return text;
+}
+
 bool may_overlap(const ToroidGpuProgram& program, int capability) {
   const std::vector<const ToroidGpuBinary*> best = best_binaries(program, capability);
-  return std::all_of(best.begin(), best.end(), [](const ToroidGpuBinary* each) { return each != nullptr && each->capability >= 90; });
+  return std::all_of(best.begin(), best.end(),
+                     [](const ToroidGpuBinary* each) { return each != nullptr && each->kind != TOROID_GPU_AMD && each->capability >= 90; });
 }
 
 std::string architectures_text(const ToroidGpuProgram& program) {
@@ -73,8 +84,10 @@ std::vector<const void*> images_for(const ToroidGpuProgram& program, int capabil
       continue;
     }
     throw Error(ErrorKind::Environment,
-                formatted("the program's kernels are for {}, and the GPU is sm_{}", architectures_text(program), capability))
-        .help(formatted("compile it with '--arch sm_{}', or with an earlier 'compute_…' for all later GPUs", capability));
+                formatted("the program's kernels are for {}, and the GPU is {}", architectures_text(program), architecture_of(capability)))
+        .help(is_amd(capability)
+                  ? formatted("compile it with '--device rocm --arch {}'", architecture_of(capability))
+                  : formatted("compile it with '--arch sm_{}', or with an earlier 'compute_…' for all later GPUs", capability));
   }
   return images;
 }

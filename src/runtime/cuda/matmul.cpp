@@ -4,66 +4,22 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file/system_library.h"
+#include "runtime/cuda/vendors/blas_lt.h"
 #include "tensor/dtype.h"
 
 namespace toroid::cuda {
 namespace {
 
-using Status = int;
+using Status = BlasStatus;
+using Algorithm = BlasAlgorithm;
+using Heuristic = BlasHeuristic;
 
-// cublasLt.h's, whose layout is part of the library's interface.
-struct Algorithm {
-  uint64_t data[8];
-};
-struct Heuristic {
-  Algorithm algorithm;
-  size_t workspace_bytes;
-  Status state;
-  float waves;
-  int reserved[4];
-};
-
-constexpr int kTransposeA = 3, kTransposeB = 4, kBatchCount = 5, kBatchStride = 6, kWorkspaceBytes = 1;
 constexpr size_t kWorkspace = 32 << 20;  // as much as the library asks for on Hopper
 
-// clang-format off
-#define TOROID_CUBLASLT_FUNCTIONS(F)                                                                        \
-  F(version, "cublasLtGetVersion", size_t())                                                                \
-  F(create, "cublasLtCreate", Status(void**))                                                               \
-  F(destroy, "cublasLtDestroy", Status(void*))                                                              \
-  F(matmul_create, "cublasLtMatmulDescCreate", Status(void**, int, int))                                    \
-  F(matmul_destroy, "cublasLtMatmulDescDestroy", Status(void*))                                             \
-  F(matmul_set, "cublasLtMatmulDescSetAttribute", Status(void*, int, const void*, size_t))                  \
-  F(layout_create, "cublasLtMatrixLayoutCreate", Status(void**, int, uint64_t, uint64_t, int64_t))          \
-  F(layout_destroy, "cublasLtMatrixLayoutDestroy", Status(void*))                                           \
-  F(layout_set, "cublasLtMatrixLayoutSetAttribute", Status(void*, int, const void*, size_t))                \
-  F(preference_create, "cublasLtMatmulPreferenceCreate", Status(void**))                                    \
-  F(preference_destroy, "cublasLtMatmulPreferenceDestroy", Status(void*))                                   \
-  F(preference_set, "cublasLtMatmulPreferenceSetAttribute", Status(void*, int, const void*, size_t))        \
-  F(heuristic, "cublasLtMatmulAlgoGetHeuristic", Status(void*, void*, void*, void*, void*, void*, void*, int, Heuristic*, int*)) \
-  F(matmul, "cublasLtMatmul", Status(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*, void*, void*, void*, const Algorithm*, void*, size_t, StreamHandle))
-// clang-format on
-
-struct Functions {
-  TOROID_LIBRARY_FUNCTIONS(TOROID_CUBLASLT_FUNCTIONS)
-};
-
-Functions look_up() {
-  static const SystemLibrary library("cuBLASLt", "TOROID_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
-  library.require("matrix products on a GPU need it: install CUDA's libcublas, or name the file in TOROID_CUBLASLT");
-  Functions functions;
-  functions.look_up(library);
-  return functions;
-}
-
-const Functions& lt() {
-  static const Functions functions = look_up();
-  return functions;
-}
+const BlasLt& lt() { return blas_lt(); }
 
 void check_status(Status status, const char* what) {
-  if (status != 0) throw Error(ErrorKind::Environment, formatted("cuBLASLt fails {}: status {}", what, status));
+  if (status != 0) throw Error(ErrorKind::Environment, formatted("{} fails {}: status {}", lt().name, what, status));
 }
 
 int type_of(DType dtype) {
@@ -163,21 +119,22 @@ class Products::Plan {
 
 Products::Plan::Plan(const Product& its) : product(its) {
   const auto dtype = static_cast<DType>(product.dtype);
-  const int compute = dtype == DType::F64   ? 70
-                      : dtype == DType::I32 ? 72
-                                            : 68,
+  const int compute = dtype == DType::F64   ? lt().in_double
+                      : dtype == DType::I32 ? lt().in_integers
+                                            : lt().in_float,
             scale = dtype == DType::F64 || dtype == DType::I32 ? type_of(dtype) : 0;
   check_status(lt().matmul_create(&matmul_, compute, scale), "to describe a product");
-  const int32_t first = product.b.transposed, second = product.a.transposed;
-  check_status(lt().matmul_set(matmul_, kTransposeA, &first, sizeof first), "to describe a product");
-  check_status(lt().matmul_set(matmul_, kTransposeB, &second, sizeof second), "to describe a product");
+  const auto operation = [](const Product::Side& side) { return side.transposed ? lt().transposed : lt().as_it_is; };
+  const int32_t first = operation(product.b), second = operation(product.a);
+  check_status(lt().matmul_set(matmul_, lt().transpose_a, &first, sizeof first), "to describe a product");
+  check_status(lt().matmul_set(matmul_, lt().transpose_b, &second, sizeof second), "to describe a product");
   const auto layout = [&](void** made, int32_t of, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     check_status(
         lt().layout_create(made, type_of(static_cast<DType>(of)), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading),
         "to describe a matrix");
     const auto count = static_cast<int32_t>(product.batches);
-    check_status(lt().layout_set(*made, kBatchCount, &count, sizeof count), "to describe a matrix");
-    check_status(lt().layout_set(*made, kBatchStride, &stride, sizeof stride), "to describe a matrix");
+    check_status(lt().layout_set(*made, lt().batch_count, &count, sizeof count), "to describe a matrix");
+    check_status(lt().layout_set(*made, lt().batch_stride, &stride, sizeof stride), "to describe a matrix");
   };
   // In memory, row by row: the library's columns.
   const auto side = [&](void** made, const Product::Side& its, int64_t rows, int64_t columns) {
@@ -194,7 +151,7 @@ void Products::Plan::find_algorithms(void* handle) {
   void* preference = nullptr;
   check_status(lt().preference_create(&preference), "to describe a preference");
   const uint64_t bytes = kWorkspace;
-  lt().preference_set(preference, kWorkspaceBytes, &bytes, sizeof bytes);
+  lt().preference_set(preference, lt().workspace, &bytes, sizeof bytes);
   algorithms.resize(kMost);
   int found = 0;
   const Status status = lt().heuristic(handle, matmul_, b_, a_, out_, out_, preference, kMost, algorithms.data(), &found);
@@ -265,7 +222,7 @@ std::string Products::remembered_as(const Product& product) const {
     return formatted("{}{} batches apart {}", its.transposed ? "columns " : "rows ", its.leading, its.batch_stride);
   };
   const auto name = [](int32_t dtype) { return to_string(static_cast<DType>(dtype)); };
-  return formatted("cuBLASLt {} on {}: {} of {} {}x{}x{}, {} times; {}; {}; rows {} batches apart {}", lt().version(), gpu_,
+  return formatted("{} {} on {}: {} of {} {}x{}x{}, {} times; {}; {}; rows {} batches apart {}", lt().name, lt().version, gpu_,
                    name(product.dtype), name(product.factors), product.rows, product.columns, product.depth, product.batches,
                    side(product.a), side(product.b), product.out_leading, product.out_batch_stride);
 }

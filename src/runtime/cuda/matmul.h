@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, opened when the first one runs: libcublasLt.so.13 or .12, or what TOROID_CUBLASLT names.
+// Matrix products by the library of the GPU's vendor (vendors/blas_lt.h), opened when the first one runs.
 //
 //   C = A B, row-major   =>   C' = B' A', column-major, as the library sees the same memory
 //

@@ -47,8 +47,12 @@ struct NcclFunctions {
 };
 
 NcclFunctions look_up_nccl() {
-  static const SystemLibrary library("NCCL", "TOROID_NCCL", {"libnccl.so.2"});
-  library.require("programs of several GPUs need it: install NVIDIA's libnccl2, or name the file in TOROID_NCCL");
+  // AMD's RCCL has the same functions.
+  const bool is_amd = vendor() == Vendor::Amd;
+  static const SystemLibrary library =
+      is_amd ? SystemLibrary("RCCL", "TOROID_RCCL", {"librccl.so.1"}) : SystemLibrary("NCCL", "TOROID_NCCL", {"libnccl.so.2"});
+  library.require(is_amd ? "programs of several GPUs need it: install ROCm's rccl, or name the file in TOROID_RCCL"
+                         : "programs of several GPUs need it: install NVIDIA's libnccl2, or name the file in TOROID_NCCL");
   NcclFunctions functions;
   functions.look_up(library);
   return functions;

@@ -41,8 +41,11 @@ struct Executable::State {
     prepared.resize(variants.size());
     constants_by_variant.resize(variants.size());
     buffers.resize(constants.size());
-    if (const ToroidGpuProgram* kernels = program->gpu_tables())
+    if (const ToroidGpuProgram* kernels = program->gpu_tables()) {
+      const bool is_for_amd = kernels->num_binaries > 0 && kernels->binaries[0].kind == TOROID_GPU_AMD;
+      cuda::use(is_for_amd ? cuda::Vendor::Amd : cuda::Vendor::Nvidia);
       device = cuda::ProgramOnDevice::load(cuda::Device::get(gpu), *pool, program->tables(), *kernels, *program->on_devices());
+    }
   }
 
   std::vector<HostTensor> run(std::span<const HostTensor> inputs);
