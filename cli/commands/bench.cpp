@@ -18,6 +18,7 @@
 #include "command.h"
 #include "describe.h"
 #include "driver/compile.h"
+#include "driver/gpu_binaries.h"
 #include "driver/signature.h"
 #include "flags.h"
 #include "json_text.h"
@@ -228,7 +229,9 @@ int cmd_bench(int argc, const char* const* argv) {
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", model_path, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
-  flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), triton, emulated-cuda").shows_default();
+  flags
+      .add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--calls", calls, "how often to call, instead: the same for each process of a program of several").between(1, 100000);
@@ -246,7 +249,7 @@ int cmd_bench(int argc, const char* const* argv) {
   tune = tune || mode == "max";
   set_device(options, device);
   std::optional<cuda::EarlyStart> early;
-  if (options.target == codegen::Target::Cuda) early.emplace(options.gpu);
+  if (is_device(options.target)) early.emplace(options.gpu, vendor_of(options));
   if (!json_path.empty()) check_writable(json_path);
   Stopwatch watch;
   std::optional<CompiledModel> model;

@@ -77,10 +77,14 @@ int cmd_compile(int argc, const char* const* argv) {
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
-  flags.add_option("--device", device, "what to compile for: cpu, cuda, cuda:1 (by its number), triton, emulated-cuda").shows_default();
+  flags
+      .add_option("--device", device,
+                  "what to compile for: cpu, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .shows_default();
   flags.add_option(
       "--arch", architectures,
-      "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here)");
+      "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here); "
+      "for --device rocm as in gfx90a,gfx942,gfx1100");
   flags.add_option(
       "--cpu", cpu,
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
@@ -116,11 +120,11 @@ int cmd_compile(int argc, const char* const* argv) {
     throw Error(ErrorKind::InvalidOption, "one of --output, --emit-source and --emit-benchmark is needed, and one alone")
         .help("add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
-  if (!source.empty() && (!save_source.empty() || options.debug || device == "emulated-cuda" || !weights_path.empty())) {
+  if (!source.empty() && (!save_source.empty() || options.debug || device.starts_with("emulated-") || !weights_path.empty())) {
     throw Error(ErrorKind::InvalidOption,
-                fmt::format("--emit-source cannot be combined with {}", !save_source.empty()   ? "--save-source"
+                fmt::format("--emit-source cannot be combined with {}", !save_source.empty()   ? std::string("--save-source")
                                                                         : options.debug        ? "--debug"
-                                                                        : weights_path.empty() ? "--device emulated-cuda"
+                                                                        : weights_path.empty() ? "--device " + device
                                                                                                : "--weights"))
         .help("leave it out");
   }
@@ -130,9 +134,10 @@ int cmd_compile(int argc, const char* const* argv) {
         .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
   }
   set_device(options, device);
-  options.architectures = parse_architectures(architectures);
-  if (!architectures.empty() && options.target != codegen::Target::Cuda)
-    throw Error(ErrorKind::InvalidOption, fmt::format("--arch means nothing for the device {}", device)).help("add --device cuda");
+  if (!architectures.empty() && !is_device(options.target))
+    throw Error(ErrorKind::InvalidOption, fmt::format("--arch means nothing for the device {}", device))
+        .help("add --device cuda, or --device rocm");
+  if (!architectures.empty()) options.architectures = parse_architectures(architectures, options.target);
   options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
   options.profile = !benchmark.empty();
   options.dump_ir = dump_ir;

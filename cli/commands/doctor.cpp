@@ -21,9 +21,10 @@
 #include "library/collectives/mpi.h"
 #include "runtime/cuda/cudnn/api.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/images.h"
+#include "runtime/cuda/vendors/blas_lt.h"
 #include "runtime/pool/pool.h"
-#include "toolchain/nvrtc.h"
+#include "toolchain/amdgcn.h"
 #include "toolchain/toolchain.h"
 #include "toolchain/triton/triton.h"
 
@@ -166,15 +167,29 @@ void check_memory_and_folders(std::vector<Finding>& findings) {
   }
 }
 
+// What compiles kernels for AMD's GPUs, which may be done where there are none.
+void check_amd_compiler(std::vector<Finding>& findings) {
+  try {
+    findings.push_back({"ROCm compiler", State::Good, amd_compiler_version()});
+  } catch (const Error& error) {
+    findings.push_back(
+        {"ROCm compiler", State::Note, fmt::format("{}: programs for AMD's GPUs cannot be compiled", error.message()), error.help_text()});
+  }
+}
+
 // GPUs, and what programs on them are compiled with.
 void check_gpus(std::vector<Finding>& findings) {
-  if (const auto absence = cuda::absence()) {
-    findings.push_back({"GPU", State::Note, fmt::format("programs run on the CPU: {}", *absence)});
-    return;
+  const auto absence = cuda::absence(cuda::Vendor::Nvidia), amd_absence = cuda::absence(cuda::Vendor::Amd);
+  if (absence && amd_absence) {
+    findings.push_back({"GPU", State::Note, fmt::format("programs run on the CPU: {}; {}", *absence, *amd_absence)});
+    return check_amd_compiler(findings);
   }
+  const bool is_amd = absence.has_value();
+  cuda::use(is_amd ? cuda::Vendor::Amd : cuda::Vendor::Nvidia);
   for (int number = 0; number < cuda::Device::count(); ++number) {
     const cuda::Device& device = cuda::Device::get(number);
-    findings.push_back({fmt::format("GPU {}", number), State::Good, fmt::format("{}, sm_{}", device.name(), device.compute_capability())});
+    findings.push_back({fmt::format("GPU {}", number), State::Good,
+                        fmt::format("{}, {}", device.name(), cuda::architecture_of(device.compute_capability()))});
   }
   const auto look_for = [&](const char* what, const std::function<std::string()>& name, const char* absent) {
     try {
@@ -183,14 +198,15 @@ void check_gpus(std::vector<Finding>& findings) {
       findings.push_back({what, State::Note, fmt::format("{}: {}", error.message(), absent), error.help_text()});
     }
   };
-  look_for("CUDA compiler", nvrtc_version, "programs for GPUs cannot be compiled");
+  if (is_amd) {
+    check_amd_compiler(findings);
+  } else {
+    look_for("CUDA compiler", nvrtc_version, "programs for GPUs cannot be compiled");
+  }
   look_for(
-      "CUDA products",
-      [] {
-        cuda::Products::open_library();
-        return std::string("cuBLASLt");
-      },
-      "programs with products do not run on GPUs");
+      is_amd ? "ROCm products" : "CUDA products", [] { return cuda::blas_lt().name; },
+      is_amd ? "products are slower" : "programs with products do not run on GPUs");
+  if (is_amd) return;
   look_for(
       "cuDNN", [] { return "version " + cuda::cudnn::version(); }, "tuning for GPUs is without its convolutions and attention");
 }

@@ -259,7 +259,7 @@ int cmd_explain(int argc, const char* const* argv) {
   flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
-  flags.add_option("--device", device, "cuda: say what each kernel takes of the GPU").shows_default();
+  flags.add_option("--device", device, "cuda, rocm: say what each kernel takes of the GPU").shows_default();
   add_operators_flag(flags, options);
   flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -273,10 +273,10 @@ int cmd_explain(int argc, const char* const* argv) {
   choose.measure = mode == "max";
   if (!lock_path.empty()) choose.lock = tune::ChoiceLock::read(lock_path);
   Program program = CompileSession::import(path, options);
-  if (options.target == codegen::Target::Cuda && choose.measure && !choose.lock) {
+  if (is_device(options.target) && choose.measure && !choose.lock) {
     choose.lock = explain_gpu_ways(CompileSession::import(path, options), options);
   }
-  if (options.target == codegen::Target::Cuda) {
+  if (is_device(options.target)) {
     explain_gpu_kernels(std::move(program), options);
     return 0;
   }

@@ -12,6 +12,7 @@
 #include "command.h"
 #include "compare.h"
 #include "describe.h"
+#include "driver/gpu_binaries.h"
 #include "flags.h"
 #include "runtime/cuda/early_start.h"
 
@@ -83,7 +84,9 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--expect", expected_path,
                    "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
   tolerance.add_flags(flags);
-  flags.add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), triton, emulated-cuda").shows_default();
+  flags
+      .add_option("--device", device, "where to run: cpu, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--mode", mode, "max: as compile --mode max, where the model is compiled").one_of({"default", "max"}).shows_default();
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, where the model is compiled");
@@ -106,7 +109,7 @@ int cmd_run(int argc, const char* const* argv) {
   options.compile.choose = {.measure = mode == "max", .threads = options.threads};
   if (!lock_path.empty()) options.compile.choose.lock = tune::ChoiceLock::read(lock_path);
   std::optional<cuda::EarlyStart> early;
-  if (options.compile.target == codegen::Target::Cuda) early.emplace(options.compile.gpu);
+  if (is_device(options.compile.target)) early.emplace(options.compile.gpu, vendor_of(options.compile));
   if (!outputs_path.empty()) check_writable(outputs_path);
   const std::unique_ptr<Callable> callable = load_model(model, options);
   const Results results = returned(callable->program(), callable->call(read_inputs(inputs_path, callable->program())));

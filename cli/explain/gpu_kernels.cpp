@@ -33,8 +33,8 @@ std::string sizes_text(const std::vector<program::Operand>& operands) {
   return fmt::format("{}", fmt::join(list, ", "));
 }
 
-// Steps that are no kernel of the program's: products that are cuBLASLt's, and what runs on the host, with copies.
-void print_library_calls(const codegen::GeneratedProgram& code) {
+// Steps that are no kernel of the program's: products that are the vendor's library's, and what runs on the host, with copies.
+void print_library_calls(const codegen::GeneratedProgram& code, bool is_amd) {
   for (const program::Step& step : code.module.main.steps) {
     if (!code.step_kernels[step.number].empty()) continue;
     for (const program::Instruction& instruction : step.instructions) {
@@ -42,9 +42,9 @@ void print_library_calls(const codegen::GeneratedProgram& code) {
       if (call == nullptr) continue;
       const std::string& name = code.module.steps[step.number].name;
       if (call->kernel.starts_with("matmul")) {
-        fmt::print("  step {} {}: cuBLASLt\n", step.number, name);
+        fmt::print("  step {} {}: {}\n", step.number, name, is_amd ? "hipBLASLt" : "cuBLASLt");
       } else if (call->kernel.starts_with("library.collectives.")) {
-        fmt::print("  step {} {}: NCCL; where it has no such reduction, the host\n", step.number, name);
+        fmt::print("  step {} {}: {}; where it has no such reduction, the host\n", step.number, name, is_amd ? "RCCL" : "NCCL");
       } else {
         fmt::print("  step {} {}: on the host, to which {} is copied, and {} back\n", step.number, name, sizes_text(call->inputs),
                    sizes_text(call->outputs));
@@ -66,11 +66,11 @@ void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
     }
   }
   for (const std::string& architecture : architectures) {
-    fmt::print("{}, {}\n  {:>9} {:>12} {:>13}  kernel: its steps\n", architecture, nvrtc_version(), "registers", "shared bytes",
-               "spilled bytes");
+    fmt::print("{}, {}\n  {:>9} {:>12} {:>13}  kernel: its steps\n", architecture, gpu_compiler_version(is_amd_architecture(architecture)),
+               "registers", "shared bytes", "spilled bytes");
     std::vector<std::string> complaints;
     for (const std::string& unit : code.gpu_units) {
-      for (const KernelResources& kernel : compile_cuda(unit, architecture, "kernels").kernels) {
+      for (const KernelResources& kernel : compile_for_gpu(unit, architecture, "kernels").kernels) {
         fmt::print("  {:9} {:12} {:13}  {}: {}\n", kernel.registers, kernel.shared_bytes, kernel.spilled_bytes, kernel.kernel,
                    steps[kernel.kernel]);
         for (std::string& each : complaints_of(kernel)) complaints.push_back(std::move(each));
@@ -84,7 +84,7 @@ void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
     for (const std::string& each : complaints) fmt::print("  {}\n", each);
   }
   for (const std::string& each : code.not_in_triton) fmt::print("  not in Triton: {}\n", each);
-  print_library_calls(code);
+  print_library_calls(code, is_amd(options.target));
 }
 
 }  // namespace toroid::cli

@@ -18,9 +18,11 @@ CompileModelOptions driver_options(const ToroidCompileOptions& asked, const std:
   if (asked.cpu != nullptr && options.target != codegen::Target::Cpu)
     api::fail(TOROID_ERROR_ARGUMENT, "'cpu' is for programs for the device cpu");
   set_levels(options, text_or(asked.cpu, "native"));
-  options.architectures = parse_architectures(text_or(asked.arch, ""));
-  if (!options.architectures.empty() && options.target != codegen::Target::Cuda)
-    api::fail(TOROID_ERROR_ARGUMENT, "'arch' is for programs for the device cuda");
+  if (const std::string_view arch = text_or(asked.arch, ""); !arch.empty()) {
+    const std::vector<std::string> architectures = parse_architectures(arch, options.target);
+    if (!is_device(options.target)) api::fail(TOROID_ERROR_ARGUMENT, "'arch' is for programs for the device cuda");
+    options.architectures = architectures;
+  }
   options.archive_prefix = prefix_of_output(output, options);
   options.compile_threads = asked.threads;
   if (asked.operators != nullptr) options.operators.emplace_back(asked.operators);

@@ -11,6 +11,7 @@
 #include "codegen/wrapper/package_entry.h"
 #include "support/process/thread_pool.h"
 #include "support/progress.h"
+#include "toolchain/amdgcn.h"
 
 namespace toroid {
 namespace {
@@ -80,7 +81,7 @@ std::string binary_unit(const GpuSources& gpu, size_t number, const TritonBinari
                                                         .more_pointers = made.more_pointers});
   }
   const CudaBinary binary =
-      compile_cuda(gpu.units[unit], place.architecture, gpu.units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
+      compile_for_gpu(gpu.units[unit], place.architecture, gpu.units.size() == 1 ? "kernels" : fmt::format("kernels{}", unit));
   for (const KernelResources& kernel : binary.kernels) {
     if (told) told(kernel);
   }

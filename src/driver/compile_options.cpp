@@ -16,8 +16,8 @@
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/pool/pool.h"
 #include "support/hash.h"
+#include "toolchain/amdgcn.h"
 #include "toolchain/extra_flags.h"
-#include "toolchain/nvrtc.h"
 #include "toolchain/random_delays.h"
 
 namespace toroid {
@@ -33,7 +33,7 @@ std::string choices_text(const ChooseOptions& options) {
 
 // The same of a program for a GPU, where it is measured on one.
 std::string choices_text(const CompileModelOptions& options) {
-  if (options.target != codegen::Target::Cuda || !options.choose.is_asked()) return choices_text(options.choose);
+  if (!is_device(options.target) || !options.choose.is_asked()) return choices_text(options.choose);
   if (options.choose.lock) return fmt::format("lock {}", sha256(options.choose.lock->text()).hex());
   return fmt::format("measured on {}", identity_of_gpu(options).machine);
 }
@@ -57,6 +57,9 @@ void refuse_for_gpus(const CompileModelOptions& options) {
 
 // Ways are measured on the GPU that they are for.
 void refuse_to_measure_for_others(const CompileModelOptions& options) {
+  if (is_amd(options.target) && options.choose.measure) {
+    throw Error(ErrorKind::InvalidOption, "nothing is measured on AMD's GPUs yet").help("compile with --mode default");
+  }
   if (options.target != codegen::Target::Cuda || !options.choose.measure || options.choose.lock) return;
   const int own = cuda::Device::get(options.gpu).compute_capability();
   for (const std::string& each : architectures_of(options)) {
@@ -110,21 +113,22 @@ std::optional<std::vector<int64_t>> ranks_of(std::string_view text) {
 CompileOptions compiler_options(const CompileModelOptions& options) {
   check_extra_flags(options.compiler_flags);
   // Emulated kernels are tested, not timed: g++ takes half as long.
-  const int optimization = std::min(options.optimization, options.target == codegen::Target::EmulatedCuda ? 1 : 3);
+  const int optimization = std::min(options.optimization, is_emulated(options.target) ? 1 : 3);
   return {.optimization = optimization, .debug = options.debug, .extra_flags = options.compiler_flags};
 }
 
 std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole whole) {
-  return options.package && options.target != codegen::Target::EmulatedCuda ? find_run_side(whole) : std::nullopt;
+  return options.package && !is_emulated(options.target) ? find_run_side(whole) : std::nullopt;
 }
 
 std::string target_text(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return package_text(options);
-  if (options.target == codegen::Target::EmulatedCuda) return fmt::format("emulated CUDA {}", fmt::join(options.architectures, " "));
+  if (is_emulated(options.target))
+    return fmt::format("emulated {} {}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(options.architectures, " "));
   const std::string package = package_text(options), triton = triton_part(options.in_triton);
-  return fmt::format("CUDA, {}, {}{}{}{}{}{}", fmt::join(architectures_of(options), " "), nvrtc_version(),
-                     triton.empty() ? "" : ", kernels in ", triton, has_random_delays() ? ", with random delays" : "",
-                     package.empty() ? "" : ", ", package);
+  return fmt::format("{}, {}, {}{}{}{}{}{}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(architectures_of(options), " "),
+                     gpu_compiler_version(is_amd(options.target)), triton.empty() ? "" : ", kernels in ", triton,
+                     has_random_delays() ? ", with random delays" : "", package.empty() ? "" : ", ", package);
 }
 
 GraphKeyParts key_parts(const CompileModelOptions& options) {
@@ -178,7 +182,8 @@ std::shared_ptr<CustomOperators> find_operators(const std::filesystem::path& mod
   }
   folders.beside_model = model.has_parent_path() ? model.parent_path() : ".";
   folders.for_gpu = options.target != codegen::Target::Cpu;
-  folders.is_emulated = options.target == codegen::Target::EmulatedCuda;
+  folders.is_emulated = is_emulated(options.target);
+  folders.for_amd = is_amd(options.target);
   return std::make_shared<CustomOperators>(std::move(folders));
 }
 
@@ -199,7 +204,7 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options) {
 
 // A program for a GPU does on the processor what any does as well, but for library kernels, which choose by themselves.
 void set_levels(CompileModelOptions& options, std::string_view text) {
-  const bool is_for_gpu = options.target == codegen::Target::Cuda;
+  const bool is_for_gpu = is_device(options.target);
   options.package = levels_of_text(is_for_gpu ? "baseline" : text);
   options.is_portable = is_for_gpu || text == "portable";
 }
@@ -215,9 +220,16 @@ void set_device(CompileModelOptions& options, std::string_view name) {
     options.target = codegen::Target::Cuda;
   } else if (name == "emulated-cuda") {
     options.target = codegen::Target::EmulatedCuda;
+  } else if (name == "rocm" || (kind == "rocm" && has_number)) {
+    options.target = codegen::Target::Rocm;
+  } else if (name == "emulated-rocm" || kind == "emulated-rocm") {
+    options.target = codegen::Target::EmulatedRocm;
+    if (name != kind) options.architectures = parse_architectures(number, options.target);
   } else {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
-        .help("devices: cpu, cuda (or cuda:1, by its number), triton (a GPU with kernels in Triton), emulated-cuda");
+        .help(
+            "devices: cpu, cuda (or cuda:1, by its number), triton (a GPU of NVIDIA with kernels in Triton), rocm (or rocm:1), "
+            "emulated-cuda, emulated-rocm (or emulated-rocm:gfx1100)");
   }
 }
 

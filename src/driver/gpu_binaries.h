@@ -5,21 +5,28 @@
 #include <string>
 #include <vector>
 
+#include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/program_tables.h"
+#include "runtime/cuda/driver_api.h"
 #include "schedule/planner.h"
-#include "toolchain/nvrtc.h"
+#include "toolchain/amdgcn.h"
 
 namespace toroid {
 
 struct CompileModelOptions;
 
-// Those of the options, as sm_90a or compute_90, else that of the GPU.
+// Those of the options, as sm_90a, compute_90 or gfx90a, else that of the GPU.
 std::vector<std::string> architectures_of(const CompileModelOptions& options);
 // What all of them have, of a program for a GPU. Emulated kernels are planned for Hopper, so that its products are tested, unless
 // architectures are named.
 schedule::TensorCores tensor_cores(const CompileModelOptions& options);
-// What the list of --arch says: "sm_80,sm_90a,compute_90". Throws Error{InvalidOption}.
-std::vector<std::string> parse_architectures(std::string_view list);
+// Whose GPUs a program is for.
+cuda::Vendor vendor_of(const CompileModelOptions& options);
+// Threads that run together, the most of all of them.
+int wave_of(const CompileModelOptions& options);
+schedule::GpuLimits limits_of(const CompileModelOptions& options);
+// What the list of --arch says: "sm_80,sm_90a,compute_90", or for AMD's GPUs "gfx90a,gfx1100". Throws Error{InvalidOption}.
+std::vector<std::string> parse_architectures(std::string_view list, codegen::Target target = codegen::Target::Cuda);
 
 // The place of a binary in the program's tables: each unit for each architecture, the units' numbers first. Behind `units` of CUDA's come
 // those of kernels in Triton.

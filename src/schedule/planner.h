@@ -3,6 +3,8 @@
 // group.h and build_kernel.cpp make kernels of axes, stages, accumulators and stashes. A planner chooses what a processor wants of them.
 #pragma once
 
+#include <compare>
+
 #include "schedule/fusion/chains.h"
 #include "schedule/fusion/group.h"
 
@@ -33,7 +35,13 @@ const Planner& cpu_planner();
 const Planner& plain_planner();
 // What multiplies matrices on a GPU besides the library. Warps: mma.sync, from compute capability 8.0 on.
 enum class TensorCores : uint8_t { None, Warps, Hopper };
+// What else of GPUs decides plans.
+struct GpuLimits {
+  int wave = 32;                     // threads that run together, and exchange numbers without memory
+  int64_t shared_bytes = 227 << 10;  // of a block, at most
+  auto operator<=>(const GpuLimits&) const = default;
+};
 // Threads of a GPU (cuda/cuda_planner.cpp).
-const Planner& cuda_planner(TensorCores cores = TensorCores::None);
+const Planner& cuda_planner(TensorCores cores = TensorCores::None, const GpuLimits& limits = {});
 
 }  // namespace toroid::schedule

@@ -120,11 +120,11 @@ class CudaScanPrinter : public ThreadPrinter {
     body_.open(fmt::format("for (int round = 0; round < {}; ++round) {{", plan_.rounds));
     body_.line("UNROLLED");
     body_.open(fmt::format("for (int item = 0; item < {}; item += {}) {{", items, kernel_.vector));
-    body_.line(fmt::format("const Index place = first_of_thread + round * {} + item;", 32 * items));
+    body_.line(fmt::format("const Index place = first_of_thread + round * (kWave * {}) + item;", items));
   }
   void declare_first_of_thread() {
     const std::string of_warps =
-        plan_.rounds == 1 ? "threadIdx.x" : fmt::format("(threadIdx.x / 32 * {} + threadIdx.x % 32)", 32 * plan_.rounds);
+        plan_.rounds == 1 ? "threadIdx.x" : fmt::format("(threadIdx.x / kWave * (kWave * {}) + threadIdx.x % kWave)", plan_.rounds);
     body_.line(fmt::format("const Index first_of_thread = first + {} * {};", of_warps, schedule::kScanItems));
   }
   // Of whole tiles, all places are in the row. What is behind the end of another is any of its elements: nothing follows.

@@ -4,21 +4,36 @@ namespace toroid::codegen::cuda {
 
 // In the order in which each builds on those before it. Each file is one C++ string literal.
 // clang-format off
-const std::string_view kPrelude =
+namespace {
+const std::string_view kTypes =
 #include "codegen/cuda/prelude/types.inc"
+;
+const std::string_view kPrelude =
 #include "codegen/cuda/prelude/threads.inc"
 #include "codegen/cuda/prelude/scalar_operators.inc"
 #include "codegen/cuda/prelude/random.inc"
 ;
+const std::string_view kAmd =
+#include "codegen/cuda/prelude/amd.inc"
+;
+const std::string_view kLibraryFunctions =
+#include "codegen/cuda/prelude/library_functions.inc"
+;
+const std::string_view kAmdMath =
+#include "codegen/cuda/prelude/amd_math.inc"
+;
+const std::string_view kAmdBessel =
+#include "codegen/cuda/prelude/amd_bessel.inc"
+;
+const std::string_view kEmulation =
+#include "codegen/cuda/prelude/emulation.inc"
+;
+}  // namespace
 
 const std::string_view kHostPrelude =
 #include "codegen/cuda/prelude/host.inc"
 #include "codegen/cpp/prelude/scalar_operators.inc"
 #include "codegen/cuda/prelude/random.inc"
-;
-
-const std::string_view kEmulation =
-#include "codegen/cuda/prelude/emulation.inc"
 ;
 
 namespace {
@@ -55,6 +70,9 @@ const std::string_view kFilterGradient =
 ;
 const std::string_view kGroupedProducts =
 #include "codegen/cuda/prelude/products/grouped_products.inc"
+;
+const std::string_view kPlainProducts =
+#include "codegen/cuda/prelude/products/plain_products.inc"
 ;
 const std::string_view kWarpMma =
 #include "codegen/cuda/prelude/warp_mma.inc"
@@ -107,11 +125,19 @@ std::string on_hopper(std::string_view text, std::string_view otherwise = "") {
 }  // namespace
 // clang-format on
 
-std::string prelude_of(const Preludes& preludes, bool emulated) {
+std::string emulation(int wave) { return "#define TOROID_WAVE " + std::to_string(wave) + "\n" + std::string(kEmulation); }
+
+std::string prelude_of(const Preludes& preludes, const Language& language) {
+  const bool emulated = language.is_emulated;
   constexpr std::string_view kSharedAddress =
       "INLINE uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }\n";
   const bool multiplies_copies = preludes.convolutions || preludes.grouped_products, has_warps = preludes.attention || preludes.few_rows;
-  std::string text(kPrelude);
+  std::string text;
+  if (language.is_amd && !emulated) text += kAmd;
+  text += kTypes;
+  text += language.is_amd ? kAmdMath : kLibraryFunctions;
+  text += kPrelude;
+  if (preludes.special && language.is_amd) text += kAmdBessel;
   if (preludes.special) text += kSpecialPrelude;
   if (preludes.products || preludes.few_rows || multiplies_copies) text += kProducts;
   if (preludes.products || preludes.few_rows || preludes.split_attention || multiplies_copies) text += kStreamK;
@@ -132,6 +158,7 @@ std::string prelude_of(const Preludes& preludes, bool emulated) {
   }
   if (preludes.filter_gradients) text += kFilterGradient;
   if (preludes.grouped_products) text += kGroupedProducts;
+  if (preludes.plain_products) text += kPlainProducts;
   if (preludes.few_rows) text += kFewRows;
   if (preludes.attention) text += kAttention;
   if (preludes.hopper_attention) text += kHopperAttention;

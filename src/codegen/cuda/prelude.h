@@ -1,7 +1,8 @@
-// The text that every generated CUDA file starts with: types, loads and stores, scalar operators, and threads that share a row.
+// The text that every file of kernels for GPUs starts with: types, loads and stores, scalar operators, and threads that share a row.
 //
-// It includes no header, because those for 16-bit floats and for C++'s library cost more than a kernel. The same text is compiled for a
-// processor behind kEmulation, to test kernels where there is no GPU.
+// It includes no header, because those for 16-bit floats and for C++'s library cost more than a kernel. NVIDIA's and AMD's GPUs share it: for
+// AMD's, what CUDA has beside C++ is defined before it in terms of clang's built-ins, and elementary functions are of its own. The same text
+// is compiled for a processor behind an emulation, to test kernels where there is no GPU.
 #pragma once
 
 #include <compare>
@@ -18,6 +19,7 @@ struct Preludes {
   bool filter_gradients = false;  // with `convolutions`
   bool few_rows = false;          // products of few rows
   bool grouped_products = false;
+  bool plain_products = false;  // on plain cores
   bool attention = false;
   bool hopper_attention = false;  // with attention
   bool written_scores = false;    // with attention
@@ -33,6 +35,7 @@ struct Preludes {
     filter_gradients |= other.filter_gradients;
     few_rows |= other.few_rows;
     grouped_products |= other.grouped_products;
+    plain_products |= other.plain_products;
     attention |= other.attention;
     hopper_attention |= other.hopper_attention;
     written_scores |= other.written_scores;
@@ -44,14 +47,18 @@ struct Preludes {
   }
   auto operator<=>(const Preludes&) const = default;
 };
-// `emulated`: for a processor. Then kEmulation stands before it.
-std::string prelude_of(const Preludes& preludes, bool emulated);
+// What the text is compiled as.
+struct Language {
+  bool is_amd = false;       // HIP by clang, and AMD's own elementary functions
+  bool is_emulated = false;  // C++ for a processor; then emulation() stands before it
+};
+std::string prelude_of(const Preludes& preludes, const Language& language);
 
-extern const std::string_view kPrelude;
 extern const std::string_view kSpecialPrelude;
 // In front of a wrapper whose kernels are CUDA's.
 extern const std::string_view kHostPrelude;
-// In front of kPrelude, to compile for a processor: what the language CUDA has beside C++, and blocks whose threads are fibers.
-extern const std::string_view kEmulation;
+// In front of the prelude, to compile for a processor: what the language CUDA has beside C++, and blocks whose threads are fibers. `wave`:
+// threads that run together, 32 or 64.
+std::string emulation(int wave);
 
 }  // namespace toroid::codegen::cuda

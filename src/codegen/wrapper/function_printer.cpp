@@ -53,7 +53,7 @@ std::string FunctionPrinter::pointer(const program::Pointer& pointer) const {
 }
 
 std::string FunctionPrinter::number_at(const std::string& pointer) const {
-  if (shared_.target == Target::Cuda) return fmt::format("read_number(runtime, {})", pointer);
+  if (is_device(shared_.target)) return fmt::format("read_number(runtime, {})", pointer);
   return pointer.find(' ') == std::string::npos ? "*" + pointer : fmt::format("*({})", pointer);
 }
 

@@ -170,6 +170,9 @@ class FunctionPrinter {
   void print_post_ops(const schedule::PostOps& ops, std::string_view suffix);
   bool print_epilogue_function(size_t kernel, std::string_view suffix);
   void print_call(const program::LibraryCall& call);
+  // Is it a product of floats for which a program for AMD's GPUs has a kernel, for where the library of products is absent?
+  bool has_plain_product(const program::LibraryCall& call) const;
+  void print_plain_product(const program::LibraryCall& call);
   void print_chain(const program::ChainCall& chain);
   void print_control_flow(const program::ControlFlow& flow);
   std::string operand(const program::Operand& operand);

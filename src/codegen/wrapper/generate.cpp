@@ -63,7 +63,8 @@ static int32_t launch(const ToroidRuntime*, EmulatedKernel kernel, int64_t block
 )text";
 
 void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const std::string& wrapper, const GenerateOptions& options) {
-  const bool emulated = options.target == Target::EmulatedCuda;
+  const bool emulated = is_emulated(options.target);
+  const cuda::Language language = {.is_amd = is_amd(options.target), .is_emulated = emulated};
   const std::string abi(kAbi);
   cuda::Preludes all;
   std::map<cuda::Preludes, std::vector<GeneratedKernel>> by_preludes;
@@ -72,9 +73,9 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
     all.add(its);
     by_preludes[its].push_back(kernel);
   }
-  result.prelude = cuda::prelude_of(all, emulated);
+  result.prelude = cuda::prelude_of(all, language);
   if (emulated) {
-    result.unit_prelude = std::make_shared<PreludeParts>(std::string(cuda::kEmulation) + result.prelude + abi + std::string(kOwnMemory) +
+    result.unit_prelude = std::make_shared<PreludeParts>(cuda::emulation(options.wave) + result.prelude + abi + std::string(kOwnMemory) +
                                                          std::string(kEmulatedLaunch));
     std::string unit;
     for (const GeneratedKernel& kernel : result.kernels) unit += kernel.text + "\n";
@@ -85,7 +86,7 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
   for (const auto& [preludes, kernels] : by_preludes) {
     // A kernel of tensor cores is a few lines and compiles for as long as ten others, most of it in templates: it is alone.
     const bool is_long = preludes.products || preludes.convolutions || preludes.attention || preludes.grouped_products;
-    const std::string prelude = cuda::prelude_of(preludes, false);
+    const std::string prelude = cuda::prelude_of(preludes, language);
     for (const std::string& unit : divide(kernels, 0, options.max_units, is_long ? 0 : kWorthAnotherUnit)) {
       result.gpu_units.push_back(prelude + unit);
     }

@@ -44,11 +44,16 @@ struct GeneratedProgram {
   CustomEntries custom_entries = {};                   // what it calls of kernels of the user's own, which are no part of `units`
 };
 
-// What kernels are printed for. EmulatedCuda: as for CUDA, and compiled for a processor, to test them.
-enum class Target : uint8_t { Cpu, Cuda, EmulatedCuda };
+// What kernels are printed for: NVIDIA's GPUs, or AMD's. Emulated ones: the same, compiled for a processor, to test them.
+enum class Target : uint8_t { Cpu, Cuda, EmulatedCuda, Rocm, EmulatedRocm };
+constexpr bool is_emulated(Target target) { return target == Target::EmulatedCuda || target == Target::EmulatedRocm; }
+// Is it a device, with memory and binaries of its own?
+constexpr bool is_device(Target target) { return target == Target::Cuda || target == Target::Rocm; }
+constexpr bool is_amd(Target target) { return target == Target::Rocm || target == Target::EmulatedRocm; }
 
 struct GenerateOptions {
   Target target = Target::Cpu;
+  int wave = 32;                 // of an emulated GPU: threads that run together
   int max_units = 1;             // how many compilers may run at once
   std::string_view suffix = {};  // ends the names of the entries and kernels, so that the files of several variants can become one library
 };

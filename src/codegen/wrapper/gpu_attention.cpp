@@ -32,7 +32,7 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.outputs[0];
   const program::Operand* const mask = call.inputs.size() > 3 ? &call.inputs[3] : nullptr;
   const Attention op{.causal = !call.integers[0].is_const(0), .scale = std::get<double>(call.numbers[0])};
-  const bool emulated = shared_.target == Target::EmulatedCuda;
+  const bool emulated = is_emulated(shared_.target);
   const bool on_hopper = choice == schedule::kHopperAttention && !emulated, is_split = choice == schedule::kSplitAttention;
   const DType dtype = buffer(q.buffer).dtype;
   const std::optional<DType> of_mask = mask == nullptr ? std::nullopt : std::optional(buffer(mask->buffer).dtype);

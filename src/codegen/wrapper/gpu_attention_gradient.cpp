@@ -28,7 +28,7 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   const program::Operand of_q = result(0), of_k = result(1), of_v = result(2);
   const schedule::AttentionGradientKernel kernel = schedule::attention_gradient_kernel(q.sizes.back());
   const schedule::HopperGradientKernel hopper;
-  const bool on_hopper = choice == schedule::kHopperAttention && shared_.target != Target::EmulatedCuda;
+  const bool on_hopper = choice == schedule::kHopperAttention && !is_emulated(shared_.target);
   const bool causal = !call.integers[0].is_const(0);
   const std::string_view type = storage_type(buffer(q.buffer).dtype);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};

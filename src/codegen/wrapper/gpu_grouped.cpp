@@ -39,7 +39,7 @@ void FunctionPrinter::print_gpu_grouped(const program::LibraryCall& call) {
        number("x_line", x.strides[by_depth ? 1 : 0]),
        number("y_group", by_depth ? sym::Expr(0) : y.strides[0]),
        number("y_line", y.strides[y.strides.size() - (is_transposed ? 1 : 2)]),
-       {"void*", "failure", shared_.target == Target::EmulatedCuda ? "&emulated_failure" : "gpu(runtime)->failure"},
+       {"void*", "failure", is_emulated(shared_.target) ? "&emulated_failure" : "gpu(runtime)->failure"},
        {"int32_t", "step", fmt::to_string(number_)}});
 }
 

@@ -67,7 +67,7 @@ void FunctionPrinter::print_base(const schedule::ScatterKernel& scatter, size_t 
 
 // The emulation has no Hopper: its text is the other kernel's, of as many blocks.
 void FunctionPrinter::print_written_attention(const schedule::CallStep& planned, size_t graph, sym::Expr blocks) {
-  const schedule::CallStep step = shared_.target == Target::EmulatedCuda ? schedule::without_hopper(loops_, planned) : planned;
+  const schedule::CallStep step = is_emulated(shared_.target) ? schedule::without_hopper(loops_, planned) : planned;
   const std::string name = identifier(step.name);
   if (schedule::makes_table(step)) {
     const schedule::CudaGrid grid = schedule::table_grid(loops_, step);
@@ -128,7 +128,7 @@ void FunctionPrinter::print_gpu_launch(const cuda::CudaKernel& printed, const sc
                                        const schedule::Overlap& overlap) {
   const std::string& name = add_kernel(printed.source);
   shared_.kernel_preludes.try_emplace(name, printed.preludes);
-  const bool emulated = shared_.target == Target::EmulatedCuda;
+  const bool emulated = is_emulated(shared_.target);
   auto block = body_.block("{");
   std::vector<std::string> passed;
   for (const KernelParameter& parameter : printed.source.parameters) {
@@ -146,7 +146,7 @@ void FunctionPrinter::print_gpu_launch(const cuda::CudaKernel& printed, const sc
 }
 
 void FunctionPrinter::write_gpu_launch(GpuLaunch launch) {
-  const bool emulated = shared_.target == Target::EmulatedCuda;
+  const bool emulated = is_emulated(shared_.target);
   if (emulated) shared_.thunks.try_emplace(launch.name, thunk(launch.name, launch.types));
   std::string more;  // arguments of launch
   if (!launch.maps.empty()) {

@@ -174,6 +174,10 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   if (call.kernel == fmt::format("library.products.grouped#{}", schedule::kGroupedProduct)) return print_gpu_grouped(call);
   if (mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
+  const bool is_plain = has_plain_product(call);
+  if (is_plain && is_emulated(shared_.target)) return print_plain_product(call);
+  std::optional<TextBuffer::Scope> by_library;
+  if (is_plain) by_library.emplace(body_.block("if (gpu(runtime)->multiplies != 0) {"));
   const bool reports_errors = print_call_parts(call, "");
   body_.write(
       fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, {}, outputs, {}, integers, {}, numbers, {}, {}}};",
@@ -181,6 +185,10 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
                   call.numbers.size(), call.epilogue ? "&epilogue" : "nullptr"));
   return_if("runtime->call(runtime, &library_call)");
   if (reports_errors) return_errors();
+  if (!is_plain) return;
+  by_library.reset();
+  auto otherwise = body_.block("else {");
+  print_plain_product(call);
 }
 
 void FunctionPrinter::print_chain(const program::ChainCall& chain) {

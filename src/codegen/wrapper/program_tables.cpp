@@ -293,9 +293,11 @@ std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
   std::string declarations, rows;
   for (size_t i = 0; i < binaries.size(); ++i) {
     const std::string_view architecture = binaries[i].architecture, number = architecture.substr(architecture.find('_') + 1);
-    const ToroidGpuKind kind = architecture.starts_with("compute_") ? TOROID_GPU_PTX
-                               : architecture.ends_with('a')        ? TOROID_GPU_EXACT
-                                                                    : TOROID_GPU_FAMILY;
+    const bool is_amd = architecture.starts_with("gfx");
+    const ToroidGpuKind kind = is_amd                                 ? TOROID_GPU_AMD
+                               : architecture.starts_with("compute_") ? TOROID_GPU_PTX
+                               : architecture.ends_with('a')          ? TOROID_GPU_EXACT
+                                                                      : TOROID_GPU_FAMILY;
     declarations += fmt::format("extern \"C\" const unsigned char toroid_binary_{}[];\n", i);
     std::string launch = "nullptr, nullptr";
     if (binaries[i].tells_launch) {
@@ -303,7 +305,8 @@ std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
           fmt::format("extern \"C\" const char toroid_kernel_{0}[];\nextern \"C\" const ToroidGpuKernel toroid_launch_{0};\n", i);
       launch = fmt::format("toroid_kernel_{0}, &toroid_launch_{0}", i);
     }
-    rows += fmt::format("  {{toroid_binary_{}, {}, {}, {}, {}}},\n", i, binaries[i].unit, number.substr(0, number.find('a')),
+    rows += fmt::format("  {{toroid_binary_{}, {}, {}, {}, {}}},\n", i, binaries[i].unit,
+                        is_amd ? fmt::format("0x{}", architecture.substr(3)) : std::string(number.substr(0, number.find('a'))),
                         static_cast<int>(kind), launch);
   }
   return fmt::format(

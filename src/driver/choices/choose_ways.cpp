@@ -225,13 +225,14 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
   schedule::StepAlone alone = schedule::step_alone(program, loops, step);
   program::Module module = program::make_module(alone.graphs, alone.program, {.device = program::Device::Cuda});
   std::vector<GeneratedVariant> variants;
-  codegen::GeneratedProgram code = codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target});
+  codegen::GeneratedProgram code =
+      codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target, .wave = wave_of(options)});
   variants.push_back({{}, std::move(alone.program), std::move(code)});
   codegen::GeneratedProgram& made = variants[0].code;
   LibrarySources sources{.units = std::move(made.units),
                          .gpu = {.units = std::move(made.gpu_units), .triton = std::move(made.triton_units)}};
   sources.units.back() += tables_text(variants, ConstantTable(variants));
-  if (options.target == codegen::Target::Cuda) {
+  if (is_device(options.target)) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a call of the library
     sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, made.draws);
@@ -242,10 +243,10 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
 
 tune::Identity identity_of_gpu(const CompileModelOptions& options) {
   tune::Identity identity = tune::identity_of_this_machine();
-  if (options.target != codegen::Target::Cuda) return identity;
+  if (!is_device(options.target)) return identity;
   const std::vector<std::string> architectures = architectures_of(options);
-  identity.isa = fmt::format("{}, {}", fmt::join(architectures, " "), nvrtc_version());
-  if (!options.choose.lock && !cuda::cudnn::absence()) identity.isa += ", cuDNN " + cuda::cudnn::version();
+  identity.isa = fmt::format("{}, {}", fmt::join(architectures, " "), gpu_compiler_version(is_amd(options.target)));
+  if (!is_amd(options.target) && !options.choose.lock && !cuda::cudnn::absence()) identity.isa += ", cuDNN " + cuda::cudnn::version();
   if (!options.choose.lock) identity.machine = cuda::Device::get(options.gpu).name();
   return identity;
 }
@@ -256,7 +257,7 @@ void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& optio
   tuning.measure.rounds = {.round_s = 2e-3, .most_repetitions = 20, .limit_s = 1.5};
   if (tuning.worker.argv.empty()) return;
   tuning.worker.start_timeout = std::chrono::seconds(20);
-  if (options.target != codegen::Target::Cuda) return;
+  if (!is_device(options.target)) return;
   const tune::WorkerOptions any = tuning.worker;
   const auto on_gpu = [&](int gpu) {
     tune::WorkerOptions worker = any;

@@ -117,16 +117,18 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = 3) {
-  return TestSession::get().compile(parse_text(text), {.target = target, .optimization = optimization, .keep_program = true});
+inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = 3,
+                              std::vector<std::string> architectures = {}) {
+  return TestSession::get().compile(
+      parse_text(text), {.target = target, .architectures = std::move(architectures), .optimization = optimization, .keep_program = true});
 }
 
 // Compiles the program and calls it with each choice of sizes, in order. With less optimisation than users have, which takes 0.6 of the
 // time: what is compared are results. Recorded programs (toroid conform) are compiled as users' are, and so is what tests compile otherwise.
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2,
-                                codegen::Target target = codegen::Target::Cpu) {
+                                codegen::Target target = codegen::Target::Cpu, std::vector<std::string> architectures = {}) {
   try {
-    const CompiledModel model = compiled(text, target, 1);
+    const CompiledModel model = compiled(text, target, 1, std::move(architectures));
     Executable executable = model.load(threads);
     const std::vector<bool> sums = made_of_sums_or_products(model.program->graph);
     EvaluateOptions evaluation;

@@ -13,11 +13,13 @@ class CustomOperatorPrograms : public testing::Test {
  protected:
   void add(const std::string& name, std::string_view text) { write_file_atomically(folder_.path() / (name + ".op"), text); }
 
-  Program program(std::string_view text, bool for_gpu = false) const {
-    return parse_text(text, {}, std::make_shared<CustomOperators>(OperatorFolders{.trusted = {folder_.path()}, .for_gpu = for_gpu}));
+  Program program(std::string_view text, codegen::Target target = codegen::Target::Cpu) const {
+    return parse_text(text, {},
+                      std::make_shared<CustomOperators>(OperatorFolders{
+                          .trusted = {folder_.path()}, .for_gpu = target != codegen::Target::Cpu, .for_amd = is_amd(target)}));
   }
   CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu) const {
-    return TestSession::get().compile(program(text, target != codegen::Target::Cpu), {.target = target});
+    return TestSession::get().compile(program(text, target), {.target = target});
   }
   std::vector<HostTensor> run(std::string_view text, const std::vector<HostTensor>& inputs, int threads = 2,
                               codegen::Target target = codegen::Target::Cpu) const {
@@ -345,6 +347,14 @@ TEST_F(CustomOperatorPrograms, NeedABodyForTheDevice) {
   const Error error =
       error_of([&] { compiled("graph(x: f32[3, 1]) { s: f32[3] = mylib::row_sums(x) return s }", codegen::Target::EmulatedCuda); });
   EXPECT_EQ(error.message(), "mylib.row_sums.op has no body for a GPU");
+}
+
+// A kernel in CUDA may know of NVIDIA's warps.
+TEST_F(CustomOperatorPrograms, HaveNoKernelsForGpusOfAmd) {
+  add("mylib.row_sums", kRowSums);
+  const Error error =
+      error_of([&] { compiled("graph(x: f32[3, 1]) { s: f32[3] = mylib::row_sums(x) return s }", codegen::Target::EmulatedRocm); });
+  EXPECT_EQ(error.message(), "mylib.row_sums.op has no body for a GPU of AMD's");
 }
 
 TEST_F(CustomOperatorPrograms, CudaKernelsShareMemoryWithinABlock) {

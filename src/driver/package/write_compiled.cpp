@@ -52,8 +52,8 @@ void write_weights_by_name(const fs::path& path, const CompiledModel& model) {
 
 std::string prefix_of_output(const fs::path& output, const CompileModelOptions& options) {
   if (!is_archive(output)) return "";
-  if (options.target == codegen::Target::EmulatedCuda)
-    throw Error(ErrorKind::InvalidOption, "an archive is for the devices cpu and cuda").help("write a library, as in -o FILE.so");
+  if (is_emulated(options.target))
+    throw Error(ErrorKind::InvalidOption, "an archive is for the devices cpu, cuda and rocm").help("write a library, as in -o FILE.so");
   require_c_library_of_archives();
   return archive_prefix(output);
 }

@@ -68,7 +68,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   }
   LibrarySources& sources = all.sources;
   sources.units.back() += tables_text(variants, constants, training);
-  if (options.target == codegen::Target::Cuda) {
+  if (is_device(options.target)) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a program without a kernel is for a GPU nevertheless
     sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     const bool draws = std::ranges::any_of(variants, [](const GeneratedVariant& variant) { return variant.code.draws; });
@@ -81,7 +81,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
   sources.custom_units = codegen::custom_units(general, custom_entries);
   if (!folder.empty()) {
     save_units(folder, "wrapper_unit", sources.units, "cpp");
-    save_units(folder, "kernels_unit", sources.gpu.units, "cu");
+    save_units(folder, "kernels_unit", sources.gpu.units, is_amd(options.target) ? "hip" : "cu");
     save_units(folder, "triton_unit", sources.gpu.triton, "json");
     save_units(folder, "custom_unit", sources.custom_units, "cpp");
   }

@@ -31,7 +31,7 @@ LowerOptions lower_options(const CompileModelOptions& options) {
   const bool has_cores = cores != schedule::TensorCores::None;
   lowering.convolutions_as_loops = true;
   lowering.integer_products_as_loops = true;
-  lowering.products_of_narrow = options.target == codegen::Target::Cuda;
+  lowering.products_of_narrow = is_device(options.target);
   lowering.products_of_float8 = cores == schedule::TensorCores::Hopper;
   lowering.narrow_weights = has_cores ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
   lowering.convolutions_in_tiles = has_cores;
@@ -43,7 +43,7 @@ LowerOptions lower_options(const CompileModelOptions& options) {
 
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
-  return schedule::cuda_planner(tensor_cores(options));
+  return schedule::cuda_planner(tensor_cores(options), limits_of(options));
 }
 
 // On a GPU, attentions that one kernel computes become what that kernel takes; others are written out.
@@ -111,8 +111,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("program");
   dumps.write("program", [&] { return program::module_text(program, scheduled, module); });
 
-  codegen::GeneratedProgram code =
-      codegen::generate(std::move(module), scheduled, program, {.target = options.target, .max_units = threads, .suffix = suffix});
+  codegen::GeneratedProgram code = codegen::generate(
+      std::move(module), scheduled, program, {.target = options.target, .wave = wave_of(options), .max_units = threads, .suffix = suffix});
   code.not_in_triton = std::move(not_in_triton);
   clock.done("generate");
   return {when, std::move(program), std::move(code)};

@@ -99,17 +99,19 @@ const CustomOperator* CustomOperators::of_library(std::string_view library_name)
 }
 
 bool CustomOperators::takes_triton(const CustomOperator& op) const {
-  return folders_.for_gpu && !folders_.is_emulated && op.kernel(CustomKernel::Kind::Cuda) == nullptr &&
+  return folders_.for_gpu && !folders_.for_amd && !folders_.is_emulated && op.kernel(CustomKernel::Kind::Cuda) == nullptr &&
          op.kernel(CustomKernel::Kind::Triton) != nullptr;
 }
 
 const CustomKernel* CustomOperators::kernel_of(const CustomOperator& op) const {
   using Kind = CustomKernel::Kind;
-  const CustomKernel* kernel = op.kernel(folders_.for_gpu ? Kind::Cuda : Kind::Cpp);
+  const CustomKernel* kernel = folders_.for_amd ? nullptr : op.kernel(folders_.for_gpu ? Kind::Cuda : Kind::Cpp);
   const CustomKernel* const triton = op.kernel(Kind::Triton);
   if (takes_triton(op)) return triton;
   if (kernel == nullptr && !folders_.for_gpu) kernel = op.kernel(Kind::Library);
   if (kernel != nullptr || op.formula) return kernel;
+  if (folders_.for_amd)
+    throw Error(ErrorKind::Unsupported, fmt::format("{} has no body for a GPU of AMD's", op.file)).help("give it a formula");
   if (folders_.is_emulated && triton != nullptr)
     throw Error(ErrorKind::Unsupported, fmt::format("{} is in Triton, which a processor does not emulate", op.file))
         .help("compile for a GPU with --device cuda, or give the operator a formula or a kernel in CUDA too");

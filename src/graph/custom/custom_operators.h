@@ -20,6 +20,7 @@ struct OperatorFolders {
   std::filesystem::path beside_model = {};          // empty: none
   bool for_gpu = false;                             // of several bodies, which one is taken: for a GPU CUDA's, else Triton's
   bool is_emulated = false;                         // … for which Triton has no code
+  bool for_amd = false;                             // with for_gpu: kernels in CUDA are not taken, for they may know of NVIDIA's warps
 };
 
 // Those of one program. Not for several threads at once.

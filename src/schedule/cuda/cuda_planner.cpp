@@ -5,8 +5,10 @@
 // many as keep its elements in registers, so that it is read once. Where the results lie beside each other and the reduced elements do not,
 // as in sums of columns, neighbouring threads have neighbouring results.
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <unordered_set>
 
 #include "lower/cost.h"
@@ -117,7 +119,7 @@ void choose_transposed_tile(const loop::LoopProgram& program, Kernel& kernel) {
 
 class CudaPlanner final : public Planner {
  public:
-  CudaPlanner(TensorCores cores, bool aligned) : cores_(cores), aligned_(aligned) {}
+  CudaPlanner(TensorCores cores, const GpuLimits& limits, bool aligned) : cores_(cores), limits_(limits), aligned_(aligned) {}
   const Planner& of_subgraphs() const override;
 
   // Two blocks for each multiprocessor of the largest devices; as sizes alone decide, all devices compute the same.
@@ -189,7 +191,7 @@ class CudaPlanner final : public Planner {
           continue;
         }
         call->choice = attention_choice(program, *call, cores_ == TensorCores::Hopper, aligned_);
-        if (call->choice.empty()) call->choice = order_choice(program, *call);
+        if (call->choice.empty()) call->choice = order_choice(program, *call, limits_.shared_bytes);
         if (call->choice.empty() && cores_ != TensorCores::None) call->choice = grouped_choice(program, *call, aligned_);
         add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
@@ -370,7 +372,7 @@ class CudaPlanner final : public Planner {
     } else {
       gpu.vector = vector_along(program, kernel, kernel.inner.back());
       const auto share = [&] { return length / gpu.row_threads; };
-      while (gpu.row_threads < 32 && share() > std::max(gpu.vector, kShortShare)) gpu.row_threads *= 2;
+      while (gpu.row_threads < limits_.wave && share() > std::max(gpu.vector, kShortShare)) gpu.row_threads *= 2;
       while (gpu.row_threads < kMostThreads && share() > kLongShare) gpu.row_threads *= 2;
       gpu.threads = std::max(kRowThreads, gpu.row_threads);
     }
@@ -398,7 +400,8 @@ class CudaPlanner final : public Planner {
   // shared memory two have room.
   bool keeps_in_shared_memory(loop::LoopProgram& program, Kernel& kernel, GpuLoops& gpu, int64_t length) const {
     constexpr int kThreadsOfRow = 512;
-    constexpr int64_t kMostShared = 104 << 10, kLeastRow = 16384;
+    constexpr int64_t kLeastRow = 16384;
+    const int64_t most_shared = std::min<int64_t>(104 << 10, limits_.shared_bytes / 2);
     if (gpu.row_threads < kMostThreads || length < kLeastRow) return false;
     Kernel other = kernel;  // which computes again what is made of the load
     compute_again(program.exprs, other);
@@ -412,7 +415,7 @@ class CudaPlanner final : public Planner {
       return false;
     if (!linear || !linear->coefficient.is_const(1) || !sym::known_divisible(linear->rest, gpu.vector)) return false;
     const int64_t of_row = int64_t{kThreadsOfRow} * gpu.vector, items = (length + of_row - 1) / of_row;
-    if (items * of_row * bytes > kMostShared) return false;
+    if (items * of_row * bytes > most_shared) return false;
     gpu.threads = gpu.row_threads = kThreadsOfRow;
     gpu.items = static_cast<int>(items);
     gpu.shared = true;
@@ -430,20 +433,22 @@ class CudaPlanner final : public Planner {
   }
 
   TensorCores cores_;
+  GpuLimits limits_;
   bool aligned_;  // the graph's inputs, to 16 bytes
 };
 
-const Planner& planner_of(TensorCores cores, bool aligned) {
-  static const std::array<std::array<CudaPlanner, 2>, 3> planners = {{{{{TensorCores::None, false}, {TensorCores::None, true}}},
-                                                                      {{{TensorCores::Warps, false}, {TensorCores::Warps, true}}},
-                                                                      {{{TensorCores::Hopper, false}, {TensorCores::Hopper, true}}}}};
-  return planners[static_cast<size_t>(cores)][aligned ? 1 : 0];
+// There are a few, which stay.
+const Planner& planner_of(TensorCores cores, const GpuLimits& limits, bool aligned) {
+  static std::mutex mutex;
+  static std::map<std::tuple<TensorCores, GpuLimits, bool>, CudaPlanner> planners;
+  const std::lock_guard lock(mutex);
+  return planners.try_emplace({cores, limits, aligned}, cores, limits, aligned).first->second;
 }
 
-const Planner& CudaPlanner::of_subgraphs() const { return planner_of(cores_, false); }
+const Planner& CudaPlanner::of_subgraphs() const { return planner_of(cores_, limits_, false); }
 
 }  // namespace
 
-const Planner& cuda_planner(TensorCores cores) { return planner_of(cores, true); }
+const Planner& cuda_planner(TensorCores cores, const GpuLimits& limits) { return planner_of(cores, limits, true); }
 
 }  // namespace toroid::schedule

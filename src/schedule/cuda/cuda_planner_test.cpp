@@ -104,6 +104,17 @@ graph(x: bf16[16384, 4096], g: bf16[16384, 4096], w: bf16[4096], b: bf16[4096]) 
   EXPECT_EQ(text.find("threads 64 of 512 columns"), std::string::npos) << text;
 }
 
+// Of AMD's GPUs 64 threads exchange numbers without memory, so that a row may have as many.
+TEST(Threads, OfARowAreAsManyAsAWaveHas) {
+  const auto threads_of = [](const GpuLimits& limits) {
+    const Scheduled made = scheduled("graph(x: f32[4096, 1000]) {\n  y: f32[4096] = aten::sum.dim_IntList(x, [1])\n  return y\n}",
+                                     cuda_planner(TensorCores::None, limits));
+    return std::get<Kernel>(made.schedule.steps.back()).gpu->row_threads;
+  };
+  EXPECT_EQ(threads_of({}), 32);
+  EXPECT_EQ(threads_of({.wave = 64}), 64);
+}
+
 // The correction of a mean: threads whose rows do not need it leave out the stage.
 TEST(Threads, AskOnceForARow) {
   const std::string text = to_string(scheduled(R"(

@@ -53,10 +53,12 @@ bool is_range(const loop::LoopProgram& program, const loop::Call& call, const Or
          rows.length.value() <= kLongestRange;
 }
 
-std::string_view sort_choice(DType dtype, const OrderedRows& rows) {
+std::string_view sort_choice(DType dtype, const OrderedRows& rows, int64_t most_shared) {
   constexpr int64_t kFewRows = 16, kShortRow = 4096;  // few rows leave most multiprocessors idle
   const int64_t longest = sym::evaluate_hint(rows.count) <= kFewRows ? kShortRow : key_bytes(dtype) == 8 ? 8192 : 16384;
-  return rows.length.is_const() && rows.length.value() <= longest ? kSortRows : kRadixSort;
+  if (rows.length.is_const() && rows.length.value() <= longest && row_sort(dtype, rows.length.value()).shared_bytes <= most_shared)
+    return kSortRows;
+  return shared_bytes_of_radix_sort(dtype) <= most_shared ? kRadixSort : "";
 }
 
 int power_of_two(int64_t least, int64_t from, int64_t to) {
@@ -76,7 +78,7 @@ OrderedRows rows_along(std::span<const sym::Expr> sizes, size_t dim) {
   return rows;
 }
 
-std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step) {
+std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step, int64_t most_shared) {
   const auto* library = std::get_if<Library>(&step.call.op);
   if (library == nullptr && !std::holds_alternative<Sort>(step.call.op)) return "";
   if (library != nullptr && !library->name.starts_with("order.")) return "";
@@ -85,7 +87,10 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
   if (from.sizes.empty() || !has_order(dtype)) return "";
   const OrderedRows rows = rows_of(step.call);
   if (!sym::known_le(rows.length, kLongestRow)) return "";
-  if (library == nullptr) return is_range(program, step.call, rows) ? kSortRange : sort_choice(dtype, rows);
+  if (library == nullptr)
+    return is_range(program, step.call, rows) && range_sort(kLongestRange).shared_bytes <= most_shared
+               ? kSortRange
+               : sort_choice(dtype, rows, most_shared);
   if (library->name == "order.search") return kBinarySearch;
   if (library->name == "order.positions") return kCompaction;
   if (!sym::known_lt(0, rows.length)) return "";
@@ -95,7 +100,7 @@ std::string_view order_choice(const loop::LoopProgram& program, const CallStep& 
   // Beyond the row the runtime has its words for it.
   if (library->name == "order.kth") return sym::known_lt(*place, rows.length) ? kRadixSelect : "";
   if (library->name != "order.topk" || !sym::known_le(*place, rows.length)) return "";
-  return sym::known_le(*place, kMostSelected) ? kRadixSelect : sort_choice(dtype, rows);
+  return sym::known_le(*place, kMostSelected) ? kRadixSelect : sort_choice(dtype, rows, most_shared);
 }
 
 RowSort row_sort(DType dtype, int64_t length) {

@@ -16,7 +16,8 @@ namespace toroid::schedule {
 inline constexpr std::string_view kSortRows = "sort-rows", kRadixSort = "radix-sort", kRadixSelect = "radix-select",
                                   kBinarySearch = "binary-search", kCompaction = "compaction", kSortRange = "sort-range";
 
-std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step);
+// `most_shared`: bytes of shared memory that a block may have. Where a sort needs more, it is not one of these.
+std::string_view order_choice(const loop::LoopProgram& program, const CallStep& step, int64_t most_shared = 227 << 10);
 
 // Rows along a dim: `count` of them, whose elements are `stride` apart.
 struct OrderedRows {

@@ -33,6 +33,19 @@ TEST(OrderKernels, SortRowsInSharedMemoryWhereTheyFit) {
   EXPECT_EQ(sort_of("bf16[2, 16384]"), "radix-sort +") << "two blocks leave the others idle";
   EXPECT_EQ(sort_of("u8[64, s0]"), "radix-sort +");
 }
+// Of AMD's GPUs blocks have 64 KB.
+TEST(OrderKernels, SortWhatFitsTheSharedMemoryOfTheGpu) {
+  const auto choice = [](std::string_view type) {
+    const std::string text =
+        fmt::format("graph(x: {0}) {{\n  v: {0}, i: i64{1} = aten::sort(x, -1)\n  return v, i\n}}", type, type.substr(type.find('[')));
+    const Scheduled made = scheduled(text, cuda_planner(TensorCores::None, {.wave = 64, .shared_bytes = 64 << 10}));
+    return std::get<CallStep>(made.schedule.steps.back()).choice;
+  };
+  EXPECT_EQ(choice("f32[64, 4096]"), "sort-rows");
+  EXPECT_EQ(choice("f32[64, 16384]"), "radix-sort");
+  EXPECT_EQ(choice("f64[64, 2048]"), "sort-rows");
+  EXPECT_EQ(choice("f64[64, 8193]"), "") << "no sort of 64-bit keys fits: the host's";
+}
 TEST(OrderKernels, HaveSharedMemoryForEveryRow) {
   for (const DType dtype : {DType::U8, DType::F32, DType::F64}) {
     for (int64_t length = 1; length <= (dtype == DType::F64 ? 8192 : 16384); length += 37) {
