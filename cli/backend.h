@@ -38,7 +38,8 @@ struct LoadOptions {
   // For the backend cpu. explain_cache: what the cache was asked is written to standard error. keep_program: Callable::program() is the
   // whole program, not only the signature that a cached one has.
   CompileModelOptions compile = {};
-  uint64_t seed = 0;  // of random operators
+  uint64_t seed = 0;           // of random operators
+  bool compiles_only = false;  // of conform: a program's kernels for GPUs, and nothing is run
 };
 
 // A model (.pt2), compiled, interpreted or run with each operator compiled by itself, or a compiled program (.so). Throws

@@ -9,6 +9,8 @@
 #include "arrays.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "driver/gpu_binaries.h"
+#include "driver/pipeline/generate.h"
 #include "interp/compare.h"
 #include "interp/ties.h"
 
@@ -80,7 +82,17 @@ CaseResult compare_call(Callable& callable, const ConformCase& test, const std::
   return {true, {}, {}};
 }
 
+// Whatever kernels its program has, for each of the architectures.
+CaseResult compile_kernels(const ConformCase& test, const CompileModelOptions& options) {
+  const codegen::GeneratedProgram code = generate_code(CompileSession::import(test.model, options), options, 1);
+  for (const std::string& architecture : architectures_of(options)) {
+    for (const std::string& unit : code.gpu_units) compile_for_gpu(unit, architecture, test.name);
+  }
+  return {true, {}, {}};
+}
+
 CaseResult run_calls(const ConformCase& test, LoadOptions options) {
+  if (options.compiles_only) return compile_kernels(test, options.compile);
   if (test.calls.empty()) return failure("has no recorded inputs", "no recorded inputs");
   options.threads = 1;
   options.compile.keep_program = true;

@@ -8,10 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "backend.h"
+#include "base/error.h"
 #include "base/file/file.h"
 #include "build_flags.h"
 #include "command.h"
 #include "conform_case.h"
+#include "driver/gpu_binaries.h"
 #include "flags.h"
 #include "isolate.h"
 #include "json_text.h"
@@ -27,6 +29,7 @@ struct Options {
   LoadOptions load;
   std::string device = "cpu";
   std::string filter;
+  std::string architectures;
   size_t every = 1;
   size_t jobs = available_cpu_count();
   bool isolate = false;
@@ -112,16 +115,28 @@ int cmd_conform(int argc, const char* const* argv) {
   flags.add_option("DIR", options.folder, "the folder").required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
   flags.add_option("--backend", options.load.backend, "what computes: " + backend_list()).shows_default();
-  flags.add_option("--device", options.device, "where to run: cpu, cuda, cuda:1 (by its number), triton, emulated-cuda").shows_default();
+  flags
+      .add_option("--device", options.device,
+                  "where to run: cpu, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .shows_default();
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
   flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name").between(1, 1000000);
   flags.add_option("--jobs", options.jobs, "cases at a time").between(1, 1024);
+  flags.add_flag("--compile-only", options.load.compiles_only,
+                 "with --device cuda or rocm: the kernels are compiled, for the GPUs of --arch, and nothing is run");
+  flags.add_option("--arch", options.architectures, "with --compile-only: the GPUs, as in gfx90a,gfx942,gfx1100");
   add_build_flags(flags, options.load.compile);
   flags.add_flag("--isolate", options.isolate, "run each case in a process of its own");
   flags.add_option("--timeout", options.timeout_s, "seconds for a case, with --isolate").positive();
   if (const auto status = flags.read(argc, argv)) return *status;
 
   set_device(options.load.compile, options.device);
+  if (options.load.compiles_only && !is_device(options.load.compile.target))
+    throw Error(ErrorKind::InvalidOption, "--compile-only is for programs on GPUs").help("add --device cuda, or --device rocm");
+  if (!options.architectures.empty() && !options.load.compiles_only)
+    throw Error(ErrorKind::InvalidOption, "--arch is for --compile-only: else the GPU that is here runs the programs").help("leave it out");
+  if (!options.architectures.empty())
+    options.load.compile.architectures = parse_architectures(options.architectures, options.load.compile.target);
   if (!options.json_path.empty()) check_writable(options.json_path);
   const std::vector<ConformCase> cases = sample(find_cases(options.folder, options.filter), options.every);
   const std::vector<CaseResult> results = run_cases(cases, options);

@@ -93,6 +93,17 @@ TEST_F(RocmCommand, CompilesForGpusThatAreNotHere) {
   EXPECT_EQ(first_line(measured.errors), "error: nothing is measured on AMD's GPUs yet");
 }
 
+TEST_F(RocmCommand, RecordedProgramsAreOnlyCompiledForGpus) {
+  const auto refusal = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"conform", "."});
+    return first_line(toroid(flags, fake()).errors);
+  };
+  EXPECT_EQ(refusal({"--compile-only"}), "error: --compile-only is for programs on GPUs");
+  EXPECT_EQ(refusal({"--device", "rocm", "--arch", "gfx90a"}),
+            "error: --arch is for --compile-only: else the GPU that is here runs the programs");
+  EXPECT_EQ(refusal({"--device", "rocm", "--compile-only", "--arch", "sm_90"}), "error: 'sm_90' is no architecture of AMD's");
+}
+
 // A program for other GPUs of AMD's than the one that is here, which is a gfx90a.
 TEST_F(RocmCommand, RefusesKernelsForOtherGpus) {
   ASSERT_EQ(toroid({"compile", "softmax.txt", "-o", "other.so", "--device", "rocm", "--arch", "gfx1100"}, fake()).exit_code, 0);
