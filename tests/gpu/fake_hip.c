@@ -47,11 +47,11 @@ Result hipHostFree(void* data) { return cuMemFreeHost(data); }
 Result hipModuleLoadData(void** module, const void* image) { return cuModuleLoadData(module, image); }
 Result hipModuleUnload(void* module) { return cuModuleUnload(module); }
 Result hipModuleGetFunction(void** function, void* module, const char* name) { return cuModuleGetFunction(function, module, name); }
-Result hipEventCreateWithFlags(float** event, unsigned flags) { return cuEventCreate(event, flags); }
-Result hipEventDestroy(float* event) { return cuEventDestroy_v2(event); }
-Result hipEventRecord(float* event, Stream* stream) { return cuEventRecord(event, stream); }
-Result hipEventSynchronize(float* event) { return cuEventSynchronize(event); }
-Result hipEventElapsedTime(float* milliseconds, float* from, float* to) { return cuEventElapsedTime(milliseconds, from, to); }
+Result hipEventCreateWithFlags(Event** event, unsigned flags) { return cuEventCreate(event, flags); }
+Result hipEventDestroy(Event* event) { return cuEventDestroy_v2(event); }
+Result hipEventRecord(Event* event, Stream* stream) { return cuEventRecord(event, stream); }
+Result hipEventSynchronize(Event* event) { return cuEventSynchronize(event); }
+Result hipEventElapsedTime(float* milliseconds, Event* from, Event* to) { return cuEventElapsedTime(milliseconds, from, to); }
 
 /* ---- others */
 const char* hipGetErrorName(Result result) {

@@ -55,10 +55,11 @@ TEST(CudaImages, TheNearestArchitectureIsTaken) {
 
 TEST(CudaImages, KernelsOverlapWhereAllWereCompiledForHopper) {
   const char data[] = "";
-  const ToroidGpuBinary binaries[] = {{data, 0, 80, TOROID_GPU_PTX}, {data, 1, 80, TOROID_GPU_PTX}, {data, 1, 90, TOROID_GPU_EXACT}};
+  const ToroidGpuBinary binaries[] = {
+      {data, 0, 80, TOROID_GPU_PTX, "", nullptr}, {data, 1, 80, TOROID_GPU_PTX, "", nullptr}, {data, 1, 90, TOROID_GPU_EXACT, "", nullptr}};
   EXPECT_FALSE(may_overlap({binaries, 3, 0}, 90));
   EXPECT_FALSE(may_overlap({binaries, 3, 0}, 80));
-  const ToroidGpuBinary all[] = {binaries[0], {data, 0, 90, TOROID_GPU_EXACT}, {data, 1, 90, TOROID_GPU_PTX}};
+  const ToroidGpuBinary all[] = {binaries[0], {data, 0, 90, TOROID_GPU_EXACT, "", nullptr}, {data, 1, 90, TOROID_GPU_PTX, "", nullptr}};
   EXPECT_TRUE(may_overlap({all, 3, 0}, 90));
   EXPECT_FALSE(may_overlap({all, 3, 0}, 100));
 }
