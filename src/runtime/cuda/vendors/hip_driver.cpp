@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file/system_library.h"
+#include "base/machine/per_thread.h"
 
 namespace toroid::cuda {
 namespace {
@@ -111,24 +112,29 @@ Result device_attribute(int* value, int which, DeviceNumber device) {
 }
 
 // HIP has a current device in the place of contexts: the handle is its number and one, and that of a thread before is put back.
-thread_local int before[16];
-thread_local int depth = 0;
+struct DevicesBefore {
+  int numbers[16] = {};
+  int depth = 0;
+};
+PerThread<DevicesBefore> devices_before;
 Result context_retain(Context* context, DeviceNumber device) {
   return *context = reinterpret_cast<Context>(static_cast<intptr_t>(device) + 1), 0;
 }
 Result context_push(Context context) {
-  if (depth == static_cast<int>(std::size(before))) return kInvalidValue;
-  if (const Result failed = other.get_device(&before[depth])) return failed;
+  DevicesBefore& before = devices_before.get();
+  if (before.depth == static_cast<int>(std::size(before.numbers))) return kInvalidValue;
+  if (const Result failed = other.get_device(&before.numbers[before.depth])) return failed;
   const Result failed = other.set_device(static_cast<int>(reinterpret_cast<intptr_t>(context) - 1));
-  if (failed == 0) ++depth;
+  if (failed == 0) ++before.depth;
   return failed;
 }
 Result context_pop(Context* context) {
-  if (depth == 0) return kInvalidValue;
+  DevicesBefore& before = devices_before.get();
+  if (before.depth == 0) return kInvalidValue;
   int now = 0;
   other.get_device(&now);
   *context = reinterpret_cast<Context>(static_cast<intptr_t>(now) + 1);
-  return other.set_device(before[--depth]);
+  return other.set_device(before.numbers[--before.depth]);
 }
 
 Result pointer_attribute(void* value, int which, Address address) {
