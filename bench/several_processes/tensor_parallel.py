@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """A Llama cut for several GPUs of one machine, or several processes on its processors, beside the whole on one.
 
-usage: tensor_parallel.py TOROID OUT_DIR [--device cuda] [--ranks 2] [--calls 30] [--mpi libshared_mpi.so]
+usage: tensor_parallel.py TOROID OUT_DIR [--device cuda] [--ranks 2] [--calls 30] [--cut toroid]
+                           [--mpi libshared_mpi.so]
 
 On GPUs: 8 layers of 2,048, 4 x 1,024 tokens, bfloat16. On processors: 4 layers of 512, 2 x 128 tokens, float32, a thread each. Each process
-has its heads of attention and its part of the perceptrons, and all add what they give, twice a layer. Compares the results of all with
+has its heads of attention and its part of the perceptrons, and all add what they give, twice a layer. --cut: who cuts the model: this
+script, in PyTorch, or toroid (--tensor-parallel), which then cuts the last product too, and gathers it. Compares the results of all with
 those of the whole, and times both: on GPUs by events, calls as CUDA graphs. --mpi: the tests' own MPI (tests/collectives/shared_mpi.c), for
 machines without a launcher; else the processes are started by mpirun. Writes OUT_DIR/result.json.
 """
@@ -97,6 +99,7 @@ def main():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--calls", type=int, default=30)
+    parser.add_argument("--cut", choices=("torch", "toroid"), default="torch")
     parser.add_argument("--mpi")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
@@ -104,11 +107,14 @@ def main():
     on = lambda rank: ["--device", f"cuda:{rank}"] if is_gpu else ["--threads", "1"]
     with tempfile.TemporaryDirectory() as folder:
         exports = [subprocess.Popen([sys.executable, __file__, "export", folder, options.device, str(rank), str(size)])
-                   for size in (1, options.ranks) for rank in range(size)]
+                   for size in ((1, options.ranks) if options.cut == "torch" else (1,)) for rank in range(size)]
         assert all(each.wait() == 0 for each in exports), "an export failed"
         given = ["--inputs", f"{folder}/in"]
-        model = lambda size, rank: f"{folder}/{size}.{rank}.pt2"
-        run = lambda size, rank, out: [options.toroid, "run", model(size, rank), *given, *on(rank), "--outputs", f"{folder}/{out}"]
+        by_toroid = lambda size: options.cut == "toroid" and size > 1
+        flags = lambda size, rank: ["--tensor-parallel", str(size), "--rank", str(rank)] if by_toroid(size) else []
+        model = lambda size, rank: f"{folder}/1.0.pt2" if by_toroid(size) else f"{folder}/{size}.{rank}.pt2"
+        run = lambda size, rank, out: [options.toroid, "run", model(size, rank), *flags(size, rank), *given, *on(rank), "--outputs",
+                                       f"{folder}/{out}"]
         subprocess.run(run(1, 0, "whole"), check=True)
         in_all_ranks(options, folder, lambda rank: run(options.ranks, rank, f"part{rank}"))
         from safetensors.torch import load_file
@@ -116,7 +122,8 @@ def main():
         whole = load_file(f"{folder}/whole")["out0"].float()
         result = {"difference": [((load_file(f"{folder}/part{rank}")["out0"].float() - whole).norm() / whole.norm()).item()
                                  for rank in range(options.ranks)]}
-        bench = lambda size, rank, name: [options.toroid, "bench", model(size, rank), *given, *on(rank), "--calls", str(options.calls),
+        bench = lambda size, rank, name: [options.toroid, "bench", model(size, rank), *flags(size, rank), *given, *on(rank), "--calls",
+                                          str(options.calls),
                                           "--json", f"{options.out}/{name}.json"]
         milliseconds = lambda name: json.load(open(f"{options.out}/{name}.json"))["median_ms"]
         for turn in range(2):
