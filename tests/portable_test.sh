@@ -26,6 +26,9 @@ check_needs() {
 }
 c_library="libc.so.6 libm.so.6 libpthread.so.0 libdl.so.2 ld-linux-x86-64.so.2"
 check_needs "$unpacked/bin/toroid" $c_library
+# The run side alone: the compiler would make it four times as large.
+size=$(stat -Lc %s "$unpacked/lib/libtoroid.so")
+((size < 4 << 20)) || fail "libtoroid.so has $size bytes"
 for library in "$unpacked"/lib/*.so; do
   check_needs "$library" $c_library
   exported=$(nm -D --defined-only --format=posix "$library" | cut -d' ' -f1 | grep -v '^toroid_' || true)
