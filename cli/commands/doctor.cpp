@@ -167,14 +167,18 @@ void check_memory_and_folders(std::vector<Finding>& findings) {
   }
 }
 
+// What is found or made when it is needed: its name, else a note of why there is none and of what is absent then.
+void look_for(std::vector<Finding>& findings, const char* what, const std::function<std::string()>& name, const char* absent) {
+  try {
+    findings.push_back({what, State::Good, name()});
+  } catch (const Error& error) {
+    findings.push_back({what, State::Note, fmt::format("{}: {}", error.message(), absent), error.help_text()});
+  }
+}
+
 // What compiles kernels for AMD's GPUs, which may be done where there are none.
 void check_amd_compiler(std::vector<Finding>& findings) {
-  try {
-    findings.push_back({"ROCm compiler", State::Good, amd_compiler_version()});
-  } catch (const Error& error) {
-    findings.push_back(
-        {"ROCm compiler", State::Note, fmt::format("{}: programs for AMD's GPUs cannot be compiled", error.message()), error.help_text()});
-  }
+  look_for(findings, "ROCm compiler", amd_compiler_version, "programs for AMD's GPUs cannot be compiled");
 }
 
 // GPUs, and what programs on them are compiled with.
@@ -191,34 +195,17 @@ void check_gpus(std::vector<Finding>& findings) {
     findings.push_back({fmt::format("GPU {}", number), State::Good,
                         fmt::format("{}, {}", device.name(), cuda::architecture_of(device.compute_capability()))});
   }
-  const auto look_for = [&](const char* what, const std::function<std::string()>& name, const char* absent) {
-    try {
-      findings.push_back({what, State::Good, name()});
-    } catch (const Error& error) {
-      findings.push_back({what, State::Note, fmt::format("{}: {}", error.message(), absent), error.help_text()});
-    }
-  };
   if (is_amd) {
     check_amd_compiler(findings);
   } else {
-    look_for("CUDA compiler", nvrtc_version, "programs for GPUs cannot be compiled");
+    look_for(findings, "CUDA compiler", nvrtc_version, "programs for GPUs cannot be compiled");
   }
   look_for(
-      is_amd ? "ROCm products" : "CUDA products", [] { return cuda::blas_lt().name; },
+      findings, is_amd ? "ROCm products" : "CUDA products", [] { return cuda::blas_lt().name; },
       is_amd ? "products are slower" : "programs with products do not run on GPUs");
   if (is_amd) return;
   look_for(
-      "cuDNN", [] { return "version " + cuda::cudnn::version(); }, "tuning for GPUs is without its convolutions and attention");
-}
-
-// What compiles kernels in Triton (docs/triton.md).
-void check_triton(std::vector<Finding>& findings) {
-  try {
-    findings.push_back({"Triton", State::Good, triton_version()});
-  } catch (const Error& error) {
-    findings.push_back(
-        {"Triton", State::Note, fmt::format("{}: kernels in Triton cannot be compiled", error.message()), error.help_text()});
-  }
+      findings, "cuDNN", [] { return "version " + cuda::cudnn::version(); }, "tuning for GPUs is without its convolutions and attention");
 }
 
 // What is opened by name at run time: present or not, never a problem by itself.
@@ -232,12 +219,8 @@ void check_libraries(std::vector<Finding>& findings) {
     findings.push_back(
         {"vector functions", State::Problem, fmt::format("{} cannot be opened", kVectorFunctions), "install the C library whole (libc6)"});
   }
-  try {
-    findings.push_back({"processes", State::Good, fmt::format("MPI: {}", collectives::open_mpi())});
-  } catch (const Error& error) {
-    findings.push_back(
-        {"processes", State::Note, fmt::format("{}: programs of several processes do not run", error.message()), error.help_text()});
-  }
+  look_for(
+      findings, "processes", [] { return "MPI: " + collectives::open_mpi(); }, "programs of several processes do not run");
   findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool::threads_for(0))});
 }
 
@@ -257,7 +240,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   check_memory_and_folders(findings);
   check_libraries(findings);
   check_gpus(findings);
-  check_triton(findings);
+  look_for(findings, "Triton", triton_version, "kernels in Triton cannot be compiled");
   bool is_well = true;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Finding& each : findings) {
