@@ -14,15 +14,6 @@ namespace toroid::codegen {
 
 std::string wrapped(const OperandText& operand) { return operand.atom ? operand.text : "(" + operand.text + ")"; }
 
-namespace {
-
-// The operand as a vector, for functions that take nothing else.
-std::string as_lanes(const OperandText& operand, DType dtype) {
-  if (operand.lanes) return operand.text;
-  if (dtype == DType::Bool) return fmt::format("splat_mask<W>({})", operand.text);
-  return fmt::format("splat<{}, W>({})", register_type(dtype), operand.text);
-}
-
 std::string_view infix_sign(ScalarOp op) {
   switch (op) {
     case ScalarOp::Add: return "+";
@@ -40,6 +31,15 @@ std::string_view infix_sign(ScalarOp op) {
     case ScalarOp::Ge: return ">=";
     default: return "";
   }
+}
+
+namespace {
+
+// The operand as a vector, for functions that take nothing else.
+std::string as_lanes(const OperandText& operand, DType dtype) {
+  if (operand.lanes) return operand.text;
+  if (dtype == DType::Bool) return fmt::format("splat_mask<W>({})", operand.text);
+  return fmt::format("splat<{}, W>({})", register_type(dtype), operand.text);
 }
 
 bool is_comparison(ScalarOp op) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/scalar_op.h"
@@ -17,6 +18,9 @@ struct OperandText {
 
 // In parentheses, if it needs them as an operand.
 std::string wrapped(const OperandText& operand);
+
+// The sign between its two operands, in C++ as in Python; "" of an operator that is no sign.
+std::string_view infix_sign(ScalarOp op);
 
 // The text of op(operands), whose operands have `dtype` (Where: of its second). When any operand is a vector, so is the result.
 std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& operands);

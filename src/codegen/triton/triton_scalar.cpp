@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cpp/scalar_text.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -35,24 +36,6 @@ def product(a, b):
 namespace {
 
 [[noreturn]] void refuse(ScalarOp op, DType dtype) { throw NotInTriton(fmt::format("{} of {}", to_string(op), to_string(dtype))); }
-
-std::string_view infix(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::Add: return "+";
-    case ScalarOp::Sub: return "-";
-    case ScalarOp::Mul: return "*";
-    case ScalarOp::BitAnd: return "&";
-    case ScalarOp::BitOr: return "|";
-    case ScalarOp::BitXor: return "^";
-    case ScalarOp::Eq: return "==";
-    case ScalarOp::Ne: return "!=";
-    case ScalarOp::Lt: return "<";
-    case ScalarOp::Le: return "<=";
-    case ScalarOp::Gt: return ">";
-    case ScalarOp::Ge: return ">=";
-    default: return "";
-  }
-}
 
 std::string_view libdevice_name(ScalarOp op) {
   switch (op) {
@@ -135,7 +118,7 @@ std::string of_floats(ScalarOp op, DType dtype, const std::vector<std::string>& 
     case ScalarOp::BitXor: refuse(op, dtype);
     default: break;
   }
-  if (const std::string_view sign = infix(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
+  if (const std::string_view sign = infix_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
   if (const std::string_view name = libdevice_name(op); !name.empty())
     return fmt::format("libdevice.{}({}{})", name, x[0], x.size() == 2 ? ", " + x[1] : "");
   refuse(op, dtype);
@@ -153,9 +136,10 @@ std::string of_integers(ScalarOp op, DType dtype, const std::vector<std::string>
     case ScalarOp::Min: return fmt::format("tl.where({1} < {0}, {1}, {0})", x[0], x[1]);
     case ScalarOp::Max: return fmt::format("tl.where({1} > {0}, {1}, {0})", x[0], x[1]);
     case ScalarOp::Where: return fmt::format("tl.where({}, {}, {})", x[0], x[1], x[2]);
+    case ScalarOp::Div: refuse(op, dtype);
     default: break;
   }
-  if (const std::string_view sign = infix(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
+  if (const std::string_view sign = infix_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
   refuse(op, dtype);
 }
 
