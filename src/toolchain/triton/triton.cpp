@@ -15,6 +15,7 @@
 #include "frontend/json_reader.h"
 #include "support/log.h"
 #include "support/text/json_writer.h"
+#include "toolchain/amdgcn.h"
 #include "toolchain/compiler_environment.h"
 #include "toolchain/triton/script.h"
 
@@ -79,10 +80,7 @@ struct Target {
 };
 
 Target target_of(std::string_view architecture) {
-  if (architecture.starts_with("gfx")) {
-    const bool is_wide = architecture.starts_with("gfx9");
-    return {"hip", json_string(architecture), "hsaco", is_wide ? 64 : 32};
-  }
+  if (is_amd_architecture(architecture)) return {"hip", json_string(architecture), "hsaco", wave_of(architecture)};
   constexpr int kFirstExact = 90;  // from here on Triton makes code and PTX for sm_90a and so on alone
   const bool is_ptx = architecture.starts_with("compute_");
   std::string number(architecture.substr(std::min(architecture.size(), architecture.find('_') + 1)));
