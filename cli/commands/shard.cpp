@@ -13,28 +13,16 @@
 #include "driver/pipeline/take_part.h"
 #include "flags.h"
 #include "graph/builder.h"
+#include "passes/constant_values.h"
 
 namespace toroid::cli {
 namespace {
 
-int64_t bytes_of(const ConstantData& constant) {
-  int64_t count = size_bytes(constant.type.dtype);
-  for (sym::Expr size : constant.type.sizes) count *= size.value();
-  return count;
-}
+int64_t bytes_of(const ConstantData& constant) { return constant.type.numel().value() * size_bytes(constant.type.dtype); }
 
-// Of the constants that the program's nodes name.
 int64_t weights_bytes(const Program& program) {
-  std::set<ConstantId> held;
-  const auto add = [&](const Graph& graph) {
-    for (const Node& node : graph.nodes()) {
-      if (const auto* constant = std::get_if<Constant>(&node.op)) held.insert(constant->id);
-    }
-  };
-  add(program.graph);
-  for (const Graph& graph : program.subgraphs) add(graph);
   int64_t bytes = 0;
-  for (ConstantId id : held) bytes += bytes_of(program.constant(id));
+  for (ConstantId id : used_constants(program)) bytes += bytes_of(program.constant(id));
   return bytes;
 }
 

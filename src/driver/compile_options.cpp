@@ -16,6 +16,7 @@
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/pool/pool.h"
 #include "support/hash.h"
+#include "support/text/number.h"
 #include "toolchain/amdgcn.h"
 #include "toolchain/extra_flags.h"
 #include "toolchain/random_delays.h"
@@ -85,12 +86,6 @@ std::vector<Isa> levels_of_text(std::string_view text) {
   const auto same = std::ranges::unique(levels);
   levels.erase(same.begin(), same.end());
   return levels;
-}
-
-std::optional<int64_t> number_of(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
 // "0,2,4-7".

@@ -16,6 +16,18 @@ std::optional<uint32_t> update_of(const Program& program, ConstantId id) {
 }
 bool is_written(const Program& program, ConstantId id) { return update_of(program, id).has_value(); }
 
+std::set<ConstantId> used_constants(const Program& program) {
+  std::set<ConstantId> used;
+  const auto add = [&](const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      if (const auto* constant = std::get_if<Constant>(&node.op)) used.insert(constant->id);
+    }
+  };
+  add(program.graph);
+  for (const Graph& graph : program.subgraphs) add(graph);
+  return used;
+}
+
 bool returns_gradients(const Program& program) {
   return std::any_of(program.outputs.begin(), program.outputs.end(), [](const OutputSpec& output) {
     return output.kind == OutputKind::Gradient || output.kind == OutputKind::Loss || output.kind == OutputKind::ParameterMutation;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,6 +18,9 @@ enum class Constancy : uint8_t {
 // The output that is the new value of this constant for later calls, if there is one; the last, which is what they find.
 std::optional<uint32_t> update_of(const Program& program, ConstantId id);
 bool is_written(const Program& program, ConstantId id);
+
+// Those that the program's nodes name.
+std::set<ConstantId> used_constants(const Program& program);
 
 // Is the program one that trains, so that what follows from its parameters is soon another?
 bool returns_gradients(const Program& program);

@@ -1,8 +1,7 @@
 #include "driver/pipeline/take_part.h"
 
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "passes/constant_values.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
+#include "support/text/number.h"
 
 namespace toroid {
 namespace {
@@ -22,10 +22,8 @@ int rank_of_launcher() {
   for (const char* name : kRankVariables) {
     const char* const variable = std::getenv(name);
     if (variable == nullptr) continue;
-    const std::string_view text = variable;
-    int rank = -1;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    if (failed == std::errc() && end == text.data() + text.size() && rank >= 0) return rank;
+    const std::optional<int64_t> rank = number_of(variable);
+    if (rank && *rank <= std::numeric_limits<int>::max()) return static_cast<int>(*rank);
   }
   throw Error(ErrorKind::InvalidOption, "no launcher says which of the processes this is")
       .help("start it by mpirun, srun or torchrun, or add --rank 0");

@@ -1,7 +1,6 @@
 #include "passes/shard/plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -16,10 +15,7 @@ namespace {
 
 bool is_product(const Op& op) { return std::holds_alternative<Matmul>(op) || is_library(op, "products.grouped"); }
 
-double elements(const TensorType& type) {
-  return std::accumulate(type.sizes.begin(), type.sizes.end(), 1.0,
-                         [](double count, sym::Expr size) { return count * static_cast<double>(sym::evaluate_hint(size)); });
-}
+double elements(const TensorType& type) { return static_cast<double>(sym::evaluate_hint(type.numel())); }
 double bytes(const TensorType& type) { return elements(type) * static_cast<double>(size_bytes(type.dtype)); }
 
 // Sets of values that are sharded together.
@@ -70,6 +66,16 @@ struct Starts {
   std::map<ConstantId, Sharding> buffers;
 };
 
+// The i-th output as the caller wants it, `of_caller`, or the buffer that it updates.
+Sharding output_sharding(const Program& program, size_t i, const Sharding& of_caller, const Starts& starts) {
+  const OutputSpec& output = program.outputs[i];
+  if (output.kind != OutputKind::BufferMutation) return of_caller;
+  for (const auto& [id, sharding] : starts.buffers) {
+    if (program.constant(id).name == output.target) return sharding;
+  }
+  return {};
+}
+
 // One way through the graph: what is sharded, given what begins it.
 class Propagation {
  public:
@@ -85,20 +91,10 @@ class Propagation {
     is_gathered_.assign(graph_.num_values(), false);
     for (size_t i = 0; i < graph_.num_nodes(); ++i) visit(NodeId{static_cast<uint32_t>(i)});
     for (const SymbolBinding& binding : graph_.bindings) take(binding.value, {});
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) take(graph_.outputs[i], output_sharding(i));
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) take(graph_.outputs[i], output_sharding(program_, i, plan_.outputs[i], starts_));
   }
 
   Regions& regions() { return regions_; }
-
-  // As the caller, or the buffer, wants it.
-  Sharding output_sharding(size_t i) const {
-    const OutputSpec& output = program_.outputs[i];
-    if (output.kind != OutputKind::BufferMutation) return plan_.outputs[i];
-    for (const auto& [id, sharding] : starts_.buffers) {
-      if (program_.constant(id).name == output.target) return sharding;
-    }
-    return {};
-  }
 
  private:
   void visit(NodeId id) {
@@ -285,6 +281,7 @@ class Planner {
     take_buffers();
     while (drop_losses()) {
     }
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) plan_.outputs[i] = output_sharding(program_, i, plan_.outputs[i], starts_);
     plan_.buffers = starts_.buffers;
     for (WeightUse& use : plan_.products) {
       const NodeSharding& sharding = plan_.nodes[static_cast<size_t>(use.product)];

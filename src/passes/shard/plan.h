@@ -38,7 +38,7 @@ struct Plan {
   std::vector<NodeSharding> nodes;         // of the main graph
   std::vector<Sharding> values;            // as their nodes give them
   std::map<ConstantId, Sharding> buffers;  // the program's state that is sharded
-  std::vector<Sharding> inputs, outputs;   // of the caller, as rules say
+  std::vector<Sharding> inputs, outputs;   // as rules say; outputs that update the state as it is
   std::vector<WeightUse> products;
   int reductions = 0, gathers = 0;
   int64_t communicated_bytes = 0;  // of what is reduced and gathered, with free sizes at their hints

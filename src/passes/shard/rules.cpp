@@ -1,11 +1,11 @@
 #include "passes/shard/rules.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "support/text/number.h"
 
 namespace toroid::shard {
 namespace {
@@ -42,12 +42,9 @@ std::optional<Rule> rule_of(const std::vector<std::string_view>& words) {
     if (words[1] == "rows") return Rule{pattern, RuleKind::Rows};
   }
   if (words.size() == 3 && words[1] == "dim") {
-    constexpr int kMostDims = 64;
-    int dim = 0;
-    const auto [end, failed] = std::from_chars(words[2].data(), words[2].data() + words[2].size(), dim);
-    if (failed == std::errc() && end == words[2].data() + words[2].size() && dim >= 0 && dim < kMostDims) {
-      return Rule{std::string(words[0]), RuleKind::Dim, dim};
-    }
+    constexpr int64_t kMostDims = 64;
+    const std::optional<int64_t> dim = number_of(words[2]);
+    if (dim && *dim < kMostDims) return Rule{std::string(words[0]), RuleKind::Dim, static_cast<int>(*dim)};
   }
   return std::nullopt;
 }

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "library/collectives/mpi.h"
+#include "passes/collective.h"
 #include "passes/constant_values.h"
 #include "passes/dead_code.h"
 #include "tensor/host_tensor.h"
@@ -76,7 +78,7 @@ class Rewriter {
     for (size_t i = 0; i < old_.num_nodes(); ++i) rewrite(NodeId{static_cast<uint32_t>(i)});
     for (const SymbolBinding& binding : old_.bindings) graph_.bindings.push_back({binding.expr, as(binding.value, {}).id()});
     for (ValueId input : old_.inputs) graph_.inputs.push_back(held_[static_cast<size_t>(input)].first.id());
-    for (size_t i = 0; i < old_.outputs.size(); ++i) graph_.outputs.push_back(as(old_.outputs[i], output_sharding(i)).id());
+    for (size_t i = 0; i < old_.outputs.size(); ++i) graph_.outputs.push_back(as(old_.outputs[i], plan_.outputs[i]).id());
     program_.graph = std::move(graph_);
     name_parts();
   }
@@ -88,15 +90,6 @@ class Rewriter {
     Sharding sharding;
     std::map<Sharding, Tensor> as;
   };
-
-  Sharding output_sharding(size_t i) const {
-    const OutputSpec& output = program_.outputs[i];
-    if (output.kind != OutputKind::BufferMutation) return plan_.outputs[i];
-    for (const auto& [id, sharding] : plan_.buffers) {
-      if (program_.constant(id).name == output.target) return sharding;
-    }
-    return {};
-  }
 
   TensorType local(TensorType type, const Sharding& sharding) const {
     if (sharding.is_sharded()) {
@@ -234,44 +227,27 @@ class Rewriter {
   // Each part has the name of its weight, unless the program holds the whole, too, or two parts.
   void name_parts() {
     remove_dead_code(program_);
-    std::set<std::string> used;
-    std::set<ConstantId> held;
-    add_constants(program_.graph, held);
-    for (const Graph& graph : program_.subgraphs) add_constants(graph, held);
-    for (ConstantId id : held) {
-      if (!is_part(id)) used.insert(program_.constant(id).name);
+    std::set<ConstantId> whole = used_constants(program_), parts;
+    for (const auto& [of, id] : parts_) {
+      if (whole.erase(id) > 0) parts.insert(id);
     }
+    std::set<std::string> names;
+    for (ConstantId id : whole) names.insert(program_.constant(id).name);
     for (const auto& [of, id] : parts_) {
       ConstantData& data = program_.constants[static_cast<size_t>(id)];
-      if (held.contains(id) && !data.name.empty() && !used.insert(data.name).second) data.name += fmt::format(".dim{}", of.second.dim);
+      if (parts.contains(id) && !data.name.empty() && !names.insert(data.name).second) data.name += fmt::format(".dim{}", of.second.dim);
     }
-  }
-  static void add_constants(const Graph& graph, std::set<ConstantId>& held) {
-    for (const Node& node : graph.nodes()) {
-      if (const auto* constant = std::get_if<Constant>(&node.op)) held.insert(constant->id);
-    }
-  }
-  bool is_part(ConstantId id) const {
-    return std::any_of(parts_.begin(), parts_.end(), [&](const auto& part) { return part.second == id; });
   }
 
   // ---- communication, in one order for all processes
 
-  std::vector<Scalar> group() const { return {Scalar(sym::Expr(processes_)), Scalar(sym::Expr(rank_))}; }
-
   Tensor collective(std::string_view name, Tensor x, Sizes sizes, std::vector<Scalar> attributes) {
-    if (!token_.defined()) token_ = builder_.scalar(DType::I64, sym::Expr(0));
-    const std::vector<Scalar> all = group();
-    attributes.insert(attributes.end(), all.begin(), all.end());
-    const std::vector<Tensor> results =
-        builder_.library(std::string(kCollectives) + std::string(name), {x, token_},
-                         {{.dtype = x.dtype(), .sizes = std::move(sizes)}, {.dtype = DType::I64, .sizes = {}}}, std::move(attributes));
-    token_ = results[1];
-    return results[0];
+    attributes.insert(attributes.end(), {Scalar(sym::Expr(processes_)), Scalar(sym::Expr(rank_))});  // the GROUP
+    return add_collective(builder_, name, x, std::move(sizes), std::move(attributes));
   }
 
   Tensor added(Tensor addend) {
-    constexpr int kSum = 0;  // collectives::Reduction::Sum
+    constexpr auto kSum = static_cast<int64_t>(collectives::Reduction::Sum);
     return collective("all_reduce", addend, addend.sizes(), {Scalar(sym::Expr(kSum))});
   }
 
@@ -314,7 +290,6 @@ class Rewriter {
   Builder builder_;
   std::vector<Held> held_;  // by old value
   std::map<std::pair<ConstantId, Sharding>, ConstantId> parts_;
-  Tensor token_;
 };
 
 }  // namespace

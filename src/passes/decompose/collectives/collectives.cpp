@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "library/collectives/mpi.h"
+#include "passes/collective.h"
 #include "passes/decompose/engine/decompose.h"
 
 namespace toroid {
@@ -45,21 +46,10 @@ std::vector<Scalar> group_of(const Decomposer& d, const Args& a, int64_t size) {
   return group;
 }
 
-// The last operation's token before this one, in the same graph.
-Tensor token_before(Decomposer& d) {
-  const Graph& graph = d.b.graph();
-  for (size_t i = graph.num_nodes(); i-- > 0;) {
-    const Node& node = graph.node(NodeId{static_cast<uint32_t>(i)});
-    if (is_collective(node.op)) return Tensor(d.b, node.outputs[1]);
-  }
-  return d.b.scalar(DType::I64, sym::Expr(0));
-}
-
 Tensor collective(Decomposer& d, std::string_view name, Tensor x, Sizes sizes, std::vector<Scalar> first,
                   const std::vector<Scalar>& group) {
   first.insert(first.end(), group.begin(), group.end());
-  return d.b.library(std::string(kCollectives) + std::string(name), {x, token_before(d)},
-                     {{.dtype = x.dtype(), .sizes = std::move(sizes)}, {.dtype = DType::I64, .sizes = {}}}, std::move(first))[0];
+  return add_collective(d.b, name, x, std::move(sizes), std::move(first));
 }
 
 // Gathered and scattered tensors have a dim at least.
