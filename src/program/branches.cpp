@@ -35,9 +35,8 @@ bool keeps_nothing(const schedule::Step& step) {
 }
 
 // Blocks of its launch; none: not known.
-std::optional<int64_t> blocks_of(const loop::LoopProgram& loops, const Step& step) {
+std::optional<int64_t> blocks_of(const Step& step) {
   if (const auto* launch = std::get_if<Launch>(&step.instructions.at(0))) return launch->tasks.try_value();
-  static_cast<void>(loops);
   const auto* together = std::get_if<LaunchTogether>(&step.instructions.at(0));
   if (together == nullptr) return std::nullopt;
   int64_t blocks = 0;
@@ -57,7 +56,7 @@ class Regions {
       if (!can_be_on_branch(graphs, module, module.main, module.main.steps[s])) continue;
       its.can = true;
       // The estimate is that of a device which is filled: fewer blocks take longer, and leave the rest to others.
-      const auto blocks = static_cast<double>(std::max<int64_t>(*blocks_of(loops_, module.main.steps[s]), 1));
+      const auto blocks = static_cast<double>(std::max<int64_t>(*blocks_of(module.main.steps[s]), 1));
       its.work = schedule::seconds_of(loops_, steps_[s]) - kStart;
       its.seconds = kStartInGraph + its.work / std::min(1.0, blocks / schedule::kMultiprocessors);
       its.accesses = table_.of(steps_[s]);
@@ -160,8 +159,7 @@ bool can_be_on_branch(const std::vector<schedule::ScheduledGraph>& graphs, const
   if (&function != &module.main || step.instructions.size() != 1) return false;
   const auto position = static_cast<size_t>(&step - function.steps.data());
   const schedule::ScheduledGraph& graph = graphs[function.graph];
-  return position < graph.schedule.steps.size() && keeps_nothing(graph.schedule.steps[position]) &&
-         blocks_of(*graph.schedule.loops, step).has_value();
+  return position < graph.schedule.steps.size() && keeps_nothing(graph.schedule.steps[position]) && blocks_of(step).has_value();
 }
 
 std::optional<std::string> fault_of_branches(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
@@ -172,11 +170,13 @@ std::optional<std::string> fault_of_branches(const std::vector<schedule::Schedul
     if (steps[first].branch == 0) continue;
     size_t end = first;
     while (end < steps.size() && steps[end].branch > 0) ++end;
+    std::vector<schedule::Accesses> accesses;  // of the region's steps so far
     for (size_t s = first; s < end; ++s) {
       if (!can_be_on_branch(graphs, module, module.main, steps[s])) return fmt::format("step {} cannot be on a branch", s);
+      accesses.push_back(table.of(graph.schedule.steps[s]));
       for (size_t before = first; before < s; ++before) {
         const bool are_ordered = steps[before].branch == steps[s].branch;
-        if (!are_ordered && schedule::depend(table.of(graph.schedule.steps[before]), table.of(graph.schedule.steps[s])))
+        if (!are_ordered && schedule::depend(accesses[before - first], accesses[s - first]))
           return fmt::format("step {} is on another branch than step {}, for which it has to wait", s, before);
       }
       const schedule::Overlap* const overlap = overlap_of(steps[s].instructions[0]);
