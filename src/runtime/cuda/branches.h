@@ -18,11 +18,23 @@ class Branches {
 
   // Where what comes next is started.
   StreamHandle stream() const { return current_; }
-  // From here on calls are captured, or are not: what a capture that failed has begun is forgotten.
-  void set_capturing(bool capturing);
   void begin(int64_t branch);
 
+  // As long as it lives a call is captured, with branches or without. What one that fails has begun is forgotten.
+  class Capture {
+   public:
+    Capture(Branches& branches, bool with_branches) : branches_(branches) { branches_.set_capturing(with_branches); }
+    ~Capture() { branches_.set_capturing(false); }
+    Capture(const Capture&) = delete;
+    Capture& operator=(const Capture&) = delete;
+
+   private:
+    Branches& branches_;
+  };
+
  private:
+  void set_capturing(bool capturing);
+
   struct Other {
     Stream stream;
     Event done;

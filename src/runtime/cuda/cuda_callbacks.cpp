@@ -104,6 +104,11 @@ void CudaCallbacks::set_memory(const std::shared_ptr<ProductMemory>& memory, con
   cudnn_.set_memory(memory, gpu);
 }
 
+void CudaCallbacks::set_deciding(bool on) {
+  products_.set_deciding(on);
+  cudnn_.set_deciding(on);
+}
+
 int32_t CudaCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   late_outputs_.clear();
   read_step_times();
@@ -116,8 +121,7 @@ int32_t CudaCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
 int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) {
   CallsOfSizes& same = RepeatedCalls::same_sizes(*variant_, state.variant, call);
   const auto one_by_one = [&](bool decides) {
-    products_.set_deciding(decides);
-    cudnn_.set_deciding(decides);
+    set_deciding(decides);
     return start_one_by_one(entry, call, state);
   };
   ++same.calls;
@@ -129,8 +133,7 @@ int32_t CudaCallbacks::start(Entry* entry, const ToroidCall& call, Call& state) 
   }
   if (same.calls == 2 && is_undecided()) return one_by_one(true);
   if (same.calls == 1 || !uses_graphs_ || when_ == GraphsFrom::Never || !variant_->obstacles.empty()) return one_by_one(false);
-  products_.set_deciding(false);
-  cudnn_.set_deciding(false);
+  set_deciding(false);
   return start_graph(same, entry, call, state) ? 0 : one_by_one(false);
 }
 
@@ -184,12 +187,10 @@ bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCa
     its->places.clear();  // until it is captured
     try {
       its->graph.capture(stream_, [&] {
-        branches_.set_capturing(branches_of_calls_);
+        const Branches::Capture capture(branches_, branches_of_calls_);
         if (start_steps(entry, call, state) != 0) throw Error(ErrorKind::Internal, "a step is not started");
       });
-      branches_.set_capturing(false);
     } catch (const Error& error) {
-      branches_.set_capturing(false);
       same.graphs.pop_front();
       variant_->obstacles.insert(error.message());
       return false;

@@ -78,6 +78,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   void read(void* to, const void* from, int64_t bytes);
   void read_step_times();
   int32_t call_or_refuse(const ToroidLibraryCall& call);  // as ToroidRuntime::call
+  void set_deciding(bool on);
   bool is_undecided() const { return products_.is_undecided() || cudnn_.is_undecided(); }
   bool multiply(const ToroidLibraryCall& call);  // false: cuBLASLt does not
   void call_on_host(const ToroidLibraryCall& call);

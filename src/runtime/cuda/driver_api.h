@@ -1,8 +1,8 @@
 // The functions of a GPU's driver that toroid calls, with its own declarations: no header of CUDA or HIP is needed to build, and one binary
 // serves machines with a GPU and without.
 //
-// NVIDIA's driver is libcuda.so.1; TOROID_CUDA_DRIVER in the environment names another one. AMD's fills the same table (vendors/hip_driver.h). A
-// process uses GPUs of one vendor.
+// NVIDIA's driver is libcuda.so.1; TOROID_CUDA_DRIVER in the environment names another one. AMD's fills the same table
+// (vendors/hip_driver.h). A process uses GPUs of one vendor.
 #pragma once
 
 #include <cstddef>
@@ -106,8 +106,8 @@ inline constexpr int kReleaseThreshold = 4, kMostDynamicShared = 8;
 inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9, kPointerRangeStart = 11, kPointerRangeBytes = 12, kDeviceMemory = 2;
 
 enum class Vendor : uint8_t { Nvidia, Amd };
-// Whose GPUs this process uses; before the first of what follows, which else uses NVIDIA's. Throws Error{InvalidOption} where it uses others
-// already.
+// Whose GPUs this process uses; before the first of what follows, which else uses NVIDIA's. Throws Error{InvalidOption} where it uses
+// others already.
 void use(Vendor vendor);
 Vendor vendor();
 // Why programs cannot run on a GPU here: "no NVIDIA driver: libcuda.so.1 cannot be opened", "no NVIDIA GPU: …"; none when they can.

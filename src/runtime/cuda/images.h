@@ -10,9 +10,9 @@
 
 namespace toroid::cuda {
 
-// Of each unit the image that the driver is to load on a GPU of this compute capability (90 for 9.0; 0x90a for gfx90a): code for just this architecture, else
-// for an earlier one of the same major version, else the latest PTX, which the driver compiles. Throws Error{Environment} that names what
-// there is.
+// Of each unit the image that the driver is to load on a GPU of this compute capability (90 for 9.0; 0x90a for gfx90a): code for just this
+// architecture, else for an earlier one of the same major version, else the latest PTX, which the driver compiles. Throws
+// Error{Environment} that names what there is.
 std::vector<const void*> images_for(const ToroidGpuProgram& program, int capability);
 // How the kernels of these images are started that their binaries say that of, by name.
 std::map<std::string_view, const ToroidGpuKernel*> launches_for(const ToroidGpuProgram& program, int capability);

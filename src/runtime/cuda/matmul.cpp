@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "runtime/cuda/quickest.h"
 #include "runtime/cuda/vendors/blas_lt.h"
 #include "tensor/dtype.h"
 
@@ -227,37 +228,16 @@ std::string Products::remembered_as(const Product& product) const {
                    side(product.a), side(product.b), product.out_leading, product.out_batch_stride);
 }
 
-// The least of a few times counts. An algorithm that fails here is none; where the times are nearly the same, the earlier one is taken.
 void Products::decide(Plan& plan, const void* a, const void* b, void* out) {
-  constexpr int kTimes = 3, kCalls = 4;
-  constexpr double kClearly = 0.98, kHopeless = 1.2;
-  const Event from, to;
-  double best = 0;
-  bool is_first = true;
-  for (size_t i = 0; i < plan.algorithms.size(); ++i) {
-    const auto multiply = [&] {
-      return plan.multiply(handle_, plan.algorithms[i].algorithm, a, b, out, workspace_->data(), stream_.handle());
-    };
-    if (multiply() != 0) continue;
-    double least = 0;
-    for (int time = 0; time < kTimes; ++time) {
-      from.record(stream_.handle());
-      for (int call = 0; call < kCalls; ++call) multiply();
-      to.record(stream_.handle());
-      const double seconds = Event::seconds(from, to);
-      least = time == 0 ? seconds : std::min(least, seconds);
-      if (!is_first && least > kHopeless * best) break;
-    }
-    if (!is_first && least >= kClearly * best) continue;
-    best = least;
-    plan.chosen = i;
-    is_first = false;
-  }
+  const std::optional<size_t> found = quickest(stream_, plan.algorithms.size(), [&](size_t i) {
+    return plan.multiply(handle_, plan.algorithms[i].algorithm, a, b, out, workspace_->data(), stream_.handle()) == 0;
+  });
+  plan.chosen = found.value_or(plan.chosen);
   plan.is_decided = true;
   --undecided_;
-  if (memory_ && !is_first) {
-    const Algorithm& quickest = plan.algorithms[plan.chosen].algorithm;
-    memory_->keep(remembered_as(plan.product), {reinterpret_cast<const char*>(&quickest), sizeof quickest});
+  if (memory_ && found) {
+    const Algorithm& algorithm = plan.algorithms[plan.chosen].algorithm;
+    memory_->keep(remembered_as(plan.product), {reinterpret_cast<const char*>(&algorithm), sizeof algorithm});
   }
 }
 

@@ -10,40 +10,40 @@ const SystemLibrary& library() {
   return opened;
 }
 
-std::optional<std::string> find_absence() {
-  if (library().absence()) return library().absence();
+struct OpenedCudnn {
+  Functions functions;
+  std::optional<std::string> absence;  // why there are none
+};
+
+OpenedCudnn open_cudnn() {
+  OpenedCudnn opened{{}, library().absence()};
+  if (opened.absence) return opened;
   try {
-    Functions all;
-    all.look_up(library());
+    opened.functions.look_up(library());
     // Another major version has other attributes.
     constexpr size_t kMajor = 9, kOfMajor = 10000;
-    if (const size_t found = all.version(); found / kOfMajor != kMajor)
-      return formatted("no cuDNN: {} is version {}, and {} is needed", library().name(), found / kOfMajor, kMajor);
-    return std::nullopt;
+    if (const size_t found = opened.functions.version(); found / kOfMajor != kMajor)
+      opened.absence = formatted("no cuDNN: {} is version {}, and {} is needed", library().name(), found / kOfMajor, kMajor);
   } catch (const Error& error) {
-    return error.message();
+    opened.absence = error.message();
   }
+  return opened;
 }
 
-Functions look_up_cudnn() {
-  if (absence())
-    throw Error(ErrorKind::Environment, *absence())
-        .help("install NVIDIA's cuDNN 9, as PyTorch's package nvidia-cudnn has it, or name the file in TOROID_CUDNN");
-  Functions all;
-  all.look_up(library());
-  return all;
+const OpenedCudnn& opened_cudnn() {
+  static const OpenedCudnn result = open_cudnn();
+  return result;
 }
 
 }  // namespace
 
-const std::optional<std::string>& absence() {
-  static const std::optional<std::string> found = find_absence();
-  return found;
-}
+const std::optional<std::string>& absence() { return opened_cudnn().absence; }
 
 const Functions& functions() {
-  static const Functions all = look_up_cudnn();
-  return all;
+  if (absence())
+    throw Error(ErrorKind::Environment, *absence())
+        .help("install NVIDIA's cuDNN 9, as PyTorch's package nvidia-cudnn has it, or name the file in TOROID_CUDNN");
+  return opened_cudnn().functions;
 }
 
 std::string version() {

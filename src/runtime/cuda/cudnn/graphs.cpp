@@ -9,6 +9,7 @@
 #include "library/cudnn_calls.h"
 #include "runtime/cuda/cudnn/descriptor.h"
 #include "runtime/cuda/cudnn/operations.h"
+#include "runtime/cuda/quickest.h"
 #include "tensor/dtype.h"
 
 namespace toroid::cuda::cudnn {
@@ -200,36 +201,16 @@ std::string Graphs::remembered_as(const Graph& graph) const {
   return text;
 }
 
-// The least of a few times counts; where times are nearly the same, the earlier one is taken.
 void Graphs::decide(Graph& graph, const ToroidLibraryCall& call) {
-  constexpr int kTimes = 3, kCalls = 4;
-  constexpr double kClearly = 0.98, kHopeless = 1.2;
   const auto begin = std::chrono::steady_clock::now();
   while (graph.plans.size() < kMostTimed && std::chrono::steady_clock::now() - begin < kToMake && graph.make_next()) {
   }
-  const Event from, to;
-  double best = 0;
-  bool is_first = true;
-  for (size_t i = 0; i < graph.plans.size(); ++i) {
-    const auto run = [&] { return graph.run(i, call, workspace(graph.plans[i].workspace_bytes)); };
-    if (run() != 0) continue;
-    double least = 0;
-    for (int time = 0; time < kTimes; ++time) {
-      from.record(stream_.handle());
-      for (int each = 0; each < kCalls; ++each) run();
-      to.record(stream_.handle());
-      const double seconds = Event::seconds(from, to);
-      least = time == 0 ? seconds : std::min(least, seconds);
-      if (!is_first && least > kHopeless * best) break;
-    }
-    if (!is_first && least >= kClearly * best) continue;
-    best = least;
-    graph.chosen = i;
-    is_first = false;
-  }
+  const std::optional<size_t> found =
+      quickest(stream_, graph.plans.size(), [&](size_t i) { return graph.run(i, call, workspace(graph.plans[i].workspace_bytes)) == 0; });
+  graph.chosen = found.value_or(graph.chosen);
   graph.is_decided = true;
   --undecided_;
-  if (memory_ && !is_first) memory_->keep(remembered_as(graph), formatted("{}", graph.plans[graph.chosen].position));
+  if (memory_ && found) memory_->keep(remembered_as(graph), formatted("{}", graph.plans[graph.chosen].position));
 }
 
 }  // namespace toroid::cuda::cudnn

@@ -1,7 +1,8 @@
-// The library of matrix products of a GPU's vendor, as a table: cuBLASLt, or hipBLASLt, whose functions are the same under other names, with
-// other numbers for what they are told.
+// The library of matrix products of a GPU's vendor, as a table: cuBLASLt, or hipBLASLt, whose functions are the same under other names,
+// with other numbers for what they are told.
 //
-// cuBLASLt is libcublasLt.so.13 or .12, or what TOROID_CUBLASLT names; hipBLASLt is libhipblaslt.so.1 or .0, or what TOROID_HIPBLASLT names.
+// cuBLASLt is libcublasLt.so.13 or .12, or what TOROID_CUBLASLT names; hipBLASLt is libhipblaslt.so.1 or .0, or what TOROID_HIPBLASLT
+// names.
 #pragma once
 
 #include <cstdint>
