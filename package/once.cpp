@@ -1,5 +1,5 @@
-// pthread_once as packages have it: in libc.so.6 it is newer than glibc 2.28 (glibc.c). In C++, since an exception of the routine's leaves it
-// undone; in C that would take another unwinding routine.
+// pthread_once as packages have it: in libc.so.6 it is newer than glibc 2.28 (glibc.c). In C++, since an exception of the routine's leaves
+// it undone; in C that would take another unwinding routine.
 #include <sched.h>
 
 namespace {

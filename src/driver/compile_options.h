@@ -87,8 +87,8 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options);
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
 
-// Sets the target: "cpu", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda", "emulated-rocm" or "emulated-rocm:gfx1100" (whose waves it
-// has; else those of gfx90a), as commands call them. Throws Error{InvalidOption} for another name.
+// Sets the target: "cpu", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda", "emulated-rocm" or
+// "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption} for another name.
 void set_device(CompileModelOptions& options, std::string_view name);
 
 // Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it; one for GPUs, whose target is set

@@ -1,8 +1,8 @@
 // The text that every file of kernels for GPUs starts with: types, loads and stores, scalar operators, and threads that share a row.
 //
-// It includes no header, because those for 16-bit floats and for C++'s library cost more than a kernel. NVIDIA's and AMD's GPUs share it: for
-// AMD's, what CUDA has beside C++ is defined before it in terms of clang's built-ins, and elementary functions are of its own. The same text
-// is compiled for a processor behind an emulation, to test kernels where there is no GPU.
+// It includes no header, because those for 16-bit floats and for C++'s library cost more than a kernel. NVIDIA's and AMD's GPUs share it:
+// for AMD's, what CUDA has beside C++ is defined before it in terms of clang's built-ins, and elementary functions are of its own. The same
+// text is compiled for a processor behind an emulation, to test kernels where there is no GPU.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,5 @@
-// Prints a scheduled kernel as Triton: a program has a tile of so many rows (combinations of the outer axes) by elements (of the inner ones).
+// Prints a scheduled kernel as Triton: a program has a tile of so many rows (combinations of the outer axes) by elements (of the inner
+// ones).
 //
 //   @triton.jit
 //   def kernel(x, out):                       # softmax: rows of 1000

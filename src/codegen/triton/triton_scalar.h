@@ -1,7 +1,7 @@
 // Scalar operators of the loop IR in Triton, on tiles.
 //
-// What is printed means what the operator means (tensor/scalar_op.def) for NaN, infinities and the sign of zero too. Divisions and roots are
-// rounded as IEEE 754 says; functions are libdevice's, which CUDA's own are.
+// What is printed means what the operator means (tensor/scalar_op.def) for NaN, infinities and the sign of zero too. Divisions and roots
+// are rounded as IEEE 754 says; functions are libdevice's, which CUDA's own are.
 #pragma once
 
 #include <optional>

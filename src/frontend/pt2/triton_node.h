@@ -4,8 +4,8 @@
 //                                                           num_warps=4, shared_memory_bytes=0, …)
 //
 // Arguments without a name are the kernel's, in its order, without its constants. The results are what the tensors at `output_indices` hold
-// afterwards; the tensors themselves stay as they are. The file holds no source and no constants, so the kernel is an operator of the user's
-// own, triton::add_kernel, whose file says the rest (docs/triton.md).
+// afterwards; the tensors themselves stay as they are. The file holds no source and no constants, so the kernel is an operator of the
+// user's own, triton::add_kernel, whose file says the rest (docs/triton.md).
 #pragma once
 
 #include <cstdint>

@@ -7,9 +7,8 @@
 //   collectives.all_to_all      x [rows, …] (parts, received…, sent…, GROUP)  y: rows for and from each of the processes
 //   collectives.broadcast       x (source, GROUP)                         y: process `source`'s x
 //
-// GROUP: how many processes the program was made for, 0 where it does not say; which of them it is for, -1 for any; then their ranks, or none of
-// them for all (mpi.h).
-// All dtypes are moved; complex numbers and 8-bit floats come as their parts and bits, and are not reduced.
+// GROUP: how many processes the program was made for, 0 where it does not say; which of them it is for, -1 for any; then their ranks, or
+// none of them for all (mpi.h). All dtypes are moved; complex numbers and 8-bit floats come as their parts and bits, and are not reduced.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Processes that compute together, by MPI (MPI: A Message-Passing Interface Standard, version 3.1): Open MPI's libmpi, or MPICH's and those
-// with its binary interface (Intel MPI, MVAPICH). The library is opened when the first collective operation runs, and started then unless the
-// program has done so; it is finished at the end of the process. A process that ends with an error ends the others too.
+// with its binary interface (Intel MPI, MVAPICH). The library is opened when the first collective operation runs, and started then unless
+// the program has done so; it is finished at the end of the process. A process that ends with an error ends the others too.
 //
 // The launcher is MPI's or the cluster's: mpirun, srun. Calls of one process are made one after the other, whatever threads they come from;
 // all processes must make the same ones in the same order.
@@ -26,8 +26,8 @@ enum class Reduction : uint8_t { Sum, Average, Product, Least, Largest, And, Or,
 class Group {
  public:
   // The processes with these ranks, which this one must be among; none: all there are. `size`: how many the program was made for, 0 where
-  // it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where there are others, or this is another one.
-  // Lives as long as the process.
+  // it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where there are others, or this is another
+  // one. Lives as long as the process.
   static const Group& of(std::span<const int64_t> ranks, int64_t size, int64_t rank = -1);
 
   int64_t size() const { return size_; }

@@ -1,4 +1,5 @@
-# Compiles Triton kernels for toroid (toolchain/triton/triton.h), which starts this file with Python and a request in JSON on standard input:
+# Compiles Triton kernels for toroid (toolchain/triton/triton.h), which starts this file with Python and a request in JSON on standard
+# input:
 #
 #   {"folder": "/tmp/…", "target": ["cuda", 90, 32], "product": "cubin", "jobs": 2, "kernels": [
 #     {"entry": "toroid_add", "function": "add", "source": "import triton…", "file": "mylib.add.op", "line": 12,
@@ -6,8 +7,8 @@
 #      "num_warps": 4, "num_stages": 3}]}
 #
 # Arguments are those of the function, in order; one with a value is a constant. The answer is a list in JSON on standard output, for each
-# kernel what a launch has to know, or {"error": words, "line": of the file}. Its binary is the file N of the folder. `product`: cubin, ptx or
-# hsaco.
+# kernel what a launch has to know, or {"error": words, "line": of the file}. Its binary is the file N of the folder. `product`: cubin, ptx
+# or hsaco.
 #
 # Triton 3.5 and newer. No GPU is needed, and nothing of Triton's own cache is read or written.
 import importlib.util

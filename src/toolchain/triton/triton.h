@@ -1,8 +1,8 @@
-// Compiles Triton kernels to a GPU's code, without a GPU, by a Python that has Triton: a subprocess for each call, which compiles all kernels
-// of it side by side. Neither toroid's process nor a compiled program holds Python.
+// Compiles Triton kernels to a GPU's code, without a GPU, by a Python that has Triton: a subprocess for each call, which compiles all
+// kernels of it side by side. Neither toroid's process nor a compiled program holds Python.
 //
-// That Python is TOROID_TRITON_PYTHON, else python3; Triton 3.5 or newer. A kernel's source is a program in Python, which runs there with the
-// rights of the user: it must come from where the user said that code may come from.
+// That Python is TOROID_TRITON_PYTHON, else python3; Triton 3.5 or newer. A kernel's source is a program in Python, which runs there with
+// the rights of the user: it must come from where the user said that code may come from.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct TritonBinary {
 // "Triton 3.6.0"; part of a program's key. Throws Error{Environment} where there is no Python or it has no such Triton.
 std::string triton_version();
 
-// `kernels`: texts of codegen::TritonKernel. architecture: sm_80, sm_90a, compute_80 for PTX, gfx942. jobs: compilations at a time. The binaries in the
-// kernels' order. Throws Error{Environment} as triton_version, Error{Unsupported} for an architecture that Triton has no code for and kernels
-// whose launch toroid does not do, Error{ToolFailed} with Triton's own words and the line of the file.
+// `kernels`: texts of codegen::TritonKernel. architecture: sm_80, sm_90a, compute_80 for PTX, gfx942. jobs: compilations at a time. The
+// binaries in the kernels' order. Throws Error{Environment} as triton_version, Error{Unsupported} for an architecture that Triton has no
+// code for and kernels whose launch toroid does not do, Error{ToolFailed} with Triton's own words and the line of the file.
 std::vector<TritonBinary> compile_triton(std::span<const std::string> kernels, std::string_view architecture, int jobs);
 
 // A binary with what belongs to it, for a cache. Throws Error{Internal} for a text that is none.
