@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* The version of the table below. It grows when functions are added at the end, and a library serves all versions up to its own. */
-#define TOROID_COMPILER_VERSION 1
+#define TOROID_COMPILER_VERSION 2
 
 /* Options of `toroid compile`. Null and 0 are the defaults. */
 typedef struct ToroidCompileOptions {
@@ -47,6 +47,43 @@ typedef struct ToroidCompileOptions {
   const char* arch;
 } ToroidCompileOptions;
 
+/* A constant of a graph: its elements in row-major order, or as the strides of its type say. */
+typedef struct ToroidGraphConstant {
+  const char* name;
+  const void* data;
+  size_t bytes;
+} ToroidGraphConstant;
+
+/* Null and 0 are the defaults. */
+typedef struct ToroidGraphOptions {
+  size_t size; /* sizeof(ToroidGraphOptions) */
+
+  /* Those that the text calls `external`. Their memory is read as long as the model lives. */
+  const ToroidGraphConstant* constants;
+  int32_t num_constants;
+  /* Not 0: as of ToroidCompileOptions. */
+  int32_t no_cache;
+  /* Called once, by any thread, when the constants' memory is needed no more; also after an error. */
+  void (*release)(void* user);
+  void* release_user;
+  const char* device; /* "cpu", the default, or "cuda" ("cuda:1") */
+  int32_t threads;    /* as of ToroidCompileOptions */
+  /* Not 0: implementations of library kernels are measured, as with `toroid compile --mode max`. */
+  int32_t measure;
+  /* Not 0: kernels check each access to memory. */
+  int32_t assertions;
+  const char* save_source; /* a folder for the generated sources; null: none */
+  const char* dump_ir;     /* a folder for the graph after each pass; null: none */
+} ToroidGraphOptions;
+
+/* What is known of a compilation. */
+typedef struct ToroidGraphFacts {
+  size_t size;        /* sizeof(ToroidGraphFacts) */
+  int32_t from_cache; /* 1: no compiler ran */
+  int32_t kernels, kernel_calls, library_calls;
+  double seconds; /* of the whole */
+} ToroidGraphFacts;
+
 typedef struct ToroidCompilerApi {
   size_t size;             /* of this table in the library: a function beyond it is not there */
   uint32_t version;        /* the newest version that the library serves */
@@ -60,6 +97,14 @@ typedef struct ToroidCompilerApi {
    * names. TOROID_ERROR_ENVIRONMENT: there is no compiler, it fails, or a file cannot be read or written. TOROID_ERROR_ARGUMENT: a null
    * path, or an option with a value that it cannot have. */
   ToroidStatus (*compile)(const char* model, const char* output, const ToroidCompileOptions* options, char* message, size_t message_size);
+
+  /* Since version 2. Compiles a graph that is in memory, for this process: *model is as of toroid_api's model_open, which closes it too, or
+   * null after an error. text: `text_size` bytes in the form that `toroid opt` prints and src/graph/text/text.h describes. options and facts
+   * may be null. Errors as of compile; TOROID_ERROR_PACKAGE for a text that is no graph, with line and column. */
+  ToroidStatus (*compile_graph)(const char* text, size_t text_size, const ToroidGraphOptions* options, ToroidModel** model,
+                                ToroidGraphFacts* facts, char* message, size_t message_size);
+  /* Since version 2. 1 where toroid has the operator "aten::add.Tensor", named with its overload unless that is the default; else 0. */
+  int32_t (*has_operator)(const char* name);
 } ToroidCompilerApi;
 
 /* The table, which lives as long as the library; null for a version that it does not serve. version: TOROID_COMPILER_VERSION of this

@@ -42,6 +42,16 @@ std::string conditions_of(const ToroidVariant& variant) {
 
 }  // namespace
 
+ToroidModel* make_model(std::shared_ptr<SharedModel> shared) {
+  const ToroidVariant& general = general_variant(shared->program->tables());
+  for (int32_t i = 0; i < general.num_outputs; ++i) {
+    if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);
+  }
+  for (const LoadedVariant& variant : shared->program->variants()) shared->conditions.push_back(conditions_of(variant.tables));
+  shared->isa = shared->program->isa();
+  return Handles<ToroidModel>::make(std::make_unique<std::shared_ptr<SharedModel>>(std::move(shared)));
+}
+
 ToroidStatus model_open(const char* path, const ToroidModelOptions* given, ToroidModel** model, char* message, size_t message_size) {
   return guarded(TOROID_ERROR_PACKAGE, message, message_size, [&] {
     require_pointer(model, "model");
@@ -64,14 +74,8 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
           path == nullptr
               ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), demanded, shared->host_memory())
               : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), demanded, shared->host_memory());
-      const ToroidVariant& general = general_variant(shared->program->tables());
-      for (int32_t i = 0; i < general.num_outputs; ++i) {
-        if (general.outputs[i].kind != TOROID_OUTPUT_BUFFER_MUTATION) shared->outputs.push_back(i);
-      }
-      for (const LoadedVariant& variant : shared->program->variants()) shared->conditions.push_back(conditions_of(variant.tables));
-      shared->isa = shared->program->isa();
+      *model = make_model(shared);
       shared->log(TOROID_LOG_INFO, formatted("{} is open", shared->program->name()));
-      *model = Handles<ToroidModel>::make(std::make_unique<std::shared_ptr<SharedModel>>(shared));
     });
   });
 }

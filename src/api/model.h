@@ -33,6 +33,9 @@ struct SharedModel {
 // Throws Refusal unless the model is an open one.
 inline SharedModel& shared_of(const ToroidModel* model);
 
+// A handle on a program; `shared` has all but what follows from that.
+ToroidModel* make_model(std::shared_ptr<SharedModel> shared);
+
 ToroidStatus model_open(const char* path, const ToroidModelOptions* options, ToroidModel** model, char* message, size_t message_size);
 void model_close(ToroidModel* model);
 ToroidStatus model_info(const ToroidModel* model, ToroidModelInfo* info);

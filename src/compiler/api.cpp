@@ -1,5 +1,6 @@
 // include/toroid/toroid_compiler.h: the table.
 #include "api/structs.h"
+#include "compiler/graphs.h"
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
 #include "driver/package/archive.h"
@@ -47,6 +48,8 @@ constexpr ToroidCompilerApi kApi = {
     .version = TOROID_COMPILER_VERSION,
     .description = "toroid " TOROID_VERSION,
     .compile = compile,
+    .compile_graph = compile_graph,
+    .has_operator = has_operator,
 };
 
 }  // namespace

@@ -128,6 +128,49 @@ static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* fol
   CHECK(!is_there(output));
 }
 
+static void count_release(void* user) { ++*(int*)user; }
+
+static void compile_graphs(const ToroidCompilerApi* compiler) {
+  static const char text[] =
+      "constant 0 \"w\": f32[3] = external\ngraph(x: f32[2, 3]) {\n  w: f32[3] = constant(0)\n"
+      "  y: f32[2, 3] = aten::mul.Tensor(x, w)\n  return y\n}\n";
+  static const char refused[] = "graph(x: f32[2, 3]) {\n  y: f32[2, 3] = aten::mul.Tensor(x, z)\n  return y\n}\n";
+  const ToroidApi* const toroid = toroid_api(TOROID_API_VERSION);
+  const float w[3] = {10, 20, 30};
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  int64_t shape[2] = {2, 3};
+  const DLTensor x = tensor_of(data, kF32, shape, 2);
+  const DLTensor* inputs[1];
+  DLManagedTensor* outputs[1] = {NULL};
+  const ToroidGraphConstant constant = {"w", w, sizeof w};
+  ToroidGraphOptions options = {sizeof(ToroidGraphOptions)};
+  ToroidGraphFacts facts = {sizeof(ToroidGraphFacts)};
+  ToroidModel* opened = NULL;
+  ToroidContext* context = NULL;
+  int released = 0;
+  inputs[0] = &x;
+  options.release = count_release;
+  options.release_user = &released;
+  CHECK_STATUS(TOROID_ERROR_PACKAGE, compiler->compile_graph(text, sizeof text - 1, &options, &opened, NULL, message, sizeof message));
+  CHECK(strstr(message, "the constant 'w' is external") != NULL && opened == NULL && released == 1);
+  options.constants = &constant;
+  options.num_constants = 1;
+  CHECK_STATUS(TOROID_OK, compiler->compile_graph(text, sizeof text - 1, &options, &opened, &facts, message, sizeof message));
+  CHECK(facts.kernels == 1 && facts.library_calls == 0 && facts.seconds > 0 && released == 1);
+  CHECK_STATUS(TOROID_OK, toroid->context_create(opened, NULL, &context, message, sizeof message));
+  CHECK_STATUS(TOROID_OK, toroid->context_run(context, inputs, 1, outputs, 1, NULL));
+  CHECK(outputs[0] != NULL && ((const float*)outputs[0]->dl_tensor.data)[5] == 180);
+  delete_tensor(outputs[0]);
+  toroid->model_close(opened);
+  CHECK(released == 1);
+  toroid->context_destroy(context);
+  CHECK(released == 2);
+  CHECK_STATUS(TOROID_ERROR_PACKAGE, compiler->compile_graph(refused, sizeof refused - 1, NULL, &opened, NULL, message, sizeof message));
+  CHECK(strstr(message, "2:38: no value is called 'z'") != NULL);
+  CHECK(compiler->has_operator("aten::mul.Tensor") == 1 && compiler->has_operator("aten::no_such") == 0);
+  CHECK(compiler->has_operator(NULL) == 0);
+}
+
 int main(int argc, char** argv) {
   const ToroidCompilerApi* const compiler = toroid_compiler(TOROID_COMPILER_VERSION);
   if (argc != 3) return 2;
@@ -137,6 +180,7 @@ int main(int argc, char** argv) {
   path_in(model, argv[1], "scaled.txt");
   compile_and_run(compiler, argv[2]);
   take_options(compiler, argv[2]);
+  compile_graphs(compiler);
   if (getenv("FAKE_GPU") != NULL) compile_for_gpus(compiler, argv[2]);
   say_what_is_wrong(compiler, argv[2]);
   use_all();
