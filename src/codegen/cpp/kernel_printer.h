@@ -14,7 +14,7 @@
 
 namespace toroid::codegen {
 
-// Each prints one kind of step: nest_kernel.cpp, scan_kernel.cpp, scatter_kernel.cpp.
+// Each prints one kind of step: nest/, scan_kernel.cpp, scatter_kernel.cpp.
 KernelSource print_nest(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
                         const schedule::Kernel& kernel);
 KernelSource print_scan(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions,
