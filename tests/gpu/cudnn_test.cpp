@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "driver/choices/choose_ways.h"
 #include "driver/compile.h"
 #include "runtime/cuda/cudnn/api.h"
+#include "runtime/cuda/product_memory.h"
 #include "runtime/program/executable.h"
 #include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/ways/ways.h"
@@ -190,6 +192,38 @@ TEST_F(CudnnSteps, TheQuickestExactKernelStays) {
                                       tensor(DType::BF16, 8, 4), tensor(DType::BF16, 2 * 16 * 8, 5)};
   const DeviceTimes times = program.time_on_device(in, {.seconds = 0.01});
   EXPECT_NEAR(times.seconds.at(0), 1e-3, 1e-5);
+}
+
+// What was the quickest is kept as the library writes it; where that is damaged, its suggestions are asked again.
+TEST_F(CudnnSteps, APlanIsReadBackWithoutSuggestions) {
+  struct Memory final : cuda::ProductMemory {
+    std::map<std::string, std::string> kept;
+    std::optional<std::string> find(const std::string& product) override {
+      const auto found = kept.find(product);
+      return found == kept.end() ? std::nullopt : std::optional(found->second);
+    }
+    void keep(const std::string& product, std::string_view bytes) override { kept[product] = bytes; }
+  };
+  const auto memory = std::make_shared<Memory>();
+  const std::vector<HostTensor> in = {tensor(DType::BF16, 2 * 49 * 16, 1), tensor(DType::BF16, 8 * 144, 2), tensor(DType::BF16, 8, 3),
+                                      tensor(DType::BF16, 8, 4), tensor(DType::BF16, 2 * 16 * 8, 5)};
+  const std::string text = fmt::format(fmt::runtime(kBlock), "bf16");
+  const auto loaded = [&] {
+    Executable program = load(text);
+    program.remember_products(memory);
+    return program;
+  };
+  Executable first = loaded();
+  const HostTensor wanted = first.run(in)[0];
+  first.run(in);
+  ASSERT_EQ(memory->kept.size(), 1u);
+  EXPECT_TRUE(memory->kept.begin()->second.starts_with("1\n{\"plan\": ")) << memory->kept.begin()->second;
+  const ScopedVariable none("FAKE_GPU", "no suggestions");
+  EXPECT_EQ(loaded().run(in)[0].to_doubles(), wanted.to_doubles());
+  memory->kept.begin()->second = "1\n{damaged}";
+  EXPECT_EQ(error_of([&] { loaded().run(in); }).message(), "cuDNN has no kernel for a step: it suggests no kernel");
+  const ScopedVariable again("FAKE_GPU", "two");
+  EXPECT_EQ(loaded().run(in)[0].to_doubles(), wanted.to_doubles());
 }
 
 TEST_F(CudnnSteps, WhatCudnnRefusesIsTheOwnKernels) {

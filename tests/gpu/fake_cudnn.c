@@ -1,8 +1,10 @@
 /* cuDNN's backend API as far as toroid calls it, on the memory of fake_gpu.c: graphs are computed here, operation after operation, in
  * float. Of each graph three kernels are suggested: one by Winograd's algorithm, which nobody should take, one that takes 3 milliseconds,
- * and one that takes 1. "no graphs" in FAKE_GPU: it has no kernel for anything. Numbers are those of cudnn_graph.h. */
+ * and one that takes 1. "no graphs" in FAKE_GPU: it has no kernel for anything; "no suggestions": only plans that it wrote. Numbers are
+ * those of cudnn_graph.h. */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +29,14 @@ typedef struct Attribute {
 struct Descriptor {
   int kind, finished, count;
   int suggestion; /* of an engine and its configuration */
+  Descriptor* before; /* of all that were made */
   Attribute attributes[kMostAttributes];
 };
 
 static size_t size_of(int type) {
   switch (type) {
-    case 2: return 1;
+    case 2:
+    case 24: return 1;
     case 0:
     case 6:
     case 15:
@@ -62,17 +66,27 @@ static void* stream_of_handle;
 int cudnnCreate(void** handle) { return *handle = &stream_of_handle, 0; }
 int cudnnDestroy(void* handle) { return (void)handle, 0; }
 int cudnnSetStream(void* handle, void* stream) { return *(void**)handle = stream, 0; }
+static Descriptor* all;
 int cudnnBackendCreateDescriptor(int kind, Descriptor** made) {
   *made = calloc(1, sizeof **made);
   (*made)->kind = kind;
+  (*made)->before = all;
+  all = *made;
   return 0;
 }
-int cudnnBackendDestroyDescriptor(Descriptor* it) { return free(it), 0; }
+/* They stay: what a plan was written as says where its configuration is. */
+int cudnnBackendDestroyDescriptor(Descriptor* it) { return (void)it, 0; }
 int cudnnBackendSetAttribute(Descriptor* it, int name, int type, int64_t count, const void* values) {
   if (it->finished || it->count == kMostAttributes || (size_t)count * size_of(type) > sizeof it->attributes[0].value) return 2000;
   Attribute* to = &it->attributes[it->count++];
   to->name = name, to->type = type, to->count = count;
   memcpy(&to->value, values, (size_t)count * size_of(type));
+  if (name == 405) { /* a plan, as it was written */
+    void* config = NULL;
+    if (sscanf((const char*)values, "{\"plan\": %p}", &config) != 1) return 2000;
+    to->name = 401, to->type = 15, to->count = 1, to->value.descriptors[0] = config;
+    return 0;
+  }
   if (type == 15) {
     for (int64_t i = 0; i < count; ++i) {
       if (!to->value.descriptors[i]->finished) return 2004;
@@ -91,7 +105,7 @@ int cudnnBackendFinalize(Descriptor* it) {
 int cudnnBackendGetAttribute(Descriptor* it, int name, int type, int64_t most, int64_t* count, void* values) {
   (void)type;
   if (name == 202) { /* of a heuristic its suggestions: only mode A has some */
-    *count = number(it, 200, 3) == 3 ? (most < 3 ? most : 3) : 0;
+    *count = number(it, 200, 3) == 3 && !fake_is("no suggestions") ? (most < 3 ? most : 3) : 0;
     for (int64_t i = 0; i < *count; ++i) {
       Descriptor* config = ((Descriptor**)values)[i];
       config->suggestion = (int)i, config->finished = 1;
@@ -108,6 +122,12 @@ int cudnnBackendGetAttribute(Descriptor* it, int name, int type, int64_t most, i
   if (name == 1303) { /* of an engine its notes */
     ((int*)values)[0] = it->suggestion == 0 ? 5 : 9;
     return *count = 1, 0;
+  }
+  if (name == 405) { /* a plan in writing */
+    char text[64];
+    *count = snprintf(text, sizeof text, "{\"plan\": %p}", (const void*)part(it, 401)) + 1;
+    if (most >= *count) memcpy(values, text, (size_t)*count);
+    return 0;
   }
   if (name == 402) { /* of a plan its workspace */
     *(int64_t*)values = 1024;

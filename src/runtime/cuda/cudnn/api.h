@@ -80,7 +80,8 @@ enum AttributeType {
   kTypeNumericalNote = 11,
   kTypePointwiseMode = 14,
   kTypeDescriptor = 15,
-  kTypeReductionOperator = 18
+  kTypeReductionOperator = 18,
+  kTypeChar = 24
 };
 
 // cudnnBackendAttributeName_t
@@ -105,6 +106,7 @@ enum Attribute {
   kPlanHandle = 400,
   kPlanConfig = 401,
   kPlanWorkspaceBytes = 402,
+  kPlanJson = 405,
   kForwardAlpha = 700,
   kForwardBeta = 701,
   kForwardConvolution = 702,

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,9 @@ class Descriptor {
   }
   Descriptor& pointers(Attribute which, std::span<const void* const> values) {
     return set(which, kTypeVoidPointer, static_cast<int64_t>(values.size()), values.data());
+  }
+  Descriptor& text(Attribute which, std::string_view value) {
+    return set(which, kTypeChar, static_cast<int64_t>(value.size()), value.data());
   }
   Descriptor& finish() {
     check_status(functions().finalize(made_), "to finish a descriptor");

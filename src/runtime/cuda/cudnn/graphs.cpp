@@ -49,8 +49,12 @@ bool is_exact(const Descriptor& config, bool is_float32) {
 class Graphs::Graph {
  public:
   Graph(const ToroidLibraryCall& call, Handle handle, std::vector<int64_t> key) : key(std::move(key)), operations_(call), handle_(handle) {
-    graph_.handle(kGraphHandle, handle).descriptors(kGraphOperations, operations_.list()).finish();
     is_float32_ = static_cast<DType>(call.inputs[0].dtype) == DType::F32;
+  }
+
+  // Asks the library for suggestions. Throws Refused where it does not take the graph.
+  void suggest() {
+    graph_.handle(kGraphHandle, handle_).descriptors(kGraphOperations, operations_.list()).finish();
     for (const int mode : {kHeuristicA, kHeuristicFallback}) {
       if (!configs_.empty()) break;
       try {
@@ -66,13 +70,9 @@ class Graphs::Graph {
     while (next_ < configs_.size()) {
       const size_t position = next_++;
       try {
-        Plan plan{Descriptor(kExecutionPlan), position, 0};
-        plan.described.handle(kPlanHandle, handle_).descriptor(kPlanConfig, configs_[position]).finish();
-        int64_t bytes = 0, count = 0;
-        check_status(functions().get_attribute(plan.described.get(), kPlanWorkspaceBytes, kTypeInt64, 1, &count, &bytes),
-                     "to tell what memory it needs");
-        plan.workspace_bytes = static_cast<size_t>(bytes);
-        plans.push_back(std::move(plan));
+        Descriptor described(kExecutionPlan);
+        described.handle(kPlanHandle, handle_).descriptor(kPlanConfig, configs_[position]).finish();
+        add_plan(std::move(described), position);
         return true;
       } catch (const Refused& refused) {
         reason = refused.reason;
@@ -87,6 +87,29 @@ class Graphs::Graph {
     const bool is_made = make_next() && plans.back().position == position;
     if (!is_made) plans.clear(), next_ = 0;
     return is_made;
+  }
+  // Makes the plan that the library wrote so; false where it does not read it.
+  bool read(std::string_view written, size_t position) {
+    if (written.empty()) return false;
+    try {
+      Descriptor described(kExecutionPlan);
+      described.handle(kPlanHandle, handle_).text(kPlanJson, written).finish();
+      add_plan(std::move(described), position);
+      return true;
+    } catch (const Refused&) {
+      return false;
+    } catch (const Error&) {  // another version of the library may call it a bad parameter
+      return false;
+    }
+  }
+  // The chosen plan as the library writes it; "" where it does not.
+  std::string written() const {
+    const BackendDescriptor plan = plans[chosen].described.get();
+    int64_t size = 0;
+    if (functions().get_attribute(plan, kPlanJson, kTypeChar, 0, &size, nullptr) != 0 || size <= 0) return "";
+    std::string text(static_cast<size_t>(size), '\0');
+    if (functions().get_attribute(plan, kPlanJson, kTypeChar, size, &size, text.data()) != 0) return "";
+    return text;
   }
   bool has_more() const { return next_ < configs_.size(); }
 
@@ -111,6 +134,12 @@ class Graphs::Graph {
   std::string reason = "it suggests no kernel";  // why there is no plan
 
  private:
+  void add_plan(Descriptor described, size_t position) {
+    int64_t bytes = 0, count = 0;
+    check_status(functions().get_attribute(described.get(), kPlanWorkspaceBytes, kTypeInt64, 1, &count, &bytes),
+                 "to tell what memory it needs");
+    plans.push_back({std::move(described), position, static_cast<size_t>(bytes)});
+  }
   void add_suggestions(int mode) {
     Descriptor heuristic(kEngineHeuristic);
     heuristic.descriptor(kHeuristicGraph, graph_).number(kHeuristicMode, kTypeHeuristicMode, mode).finish();
@@ -152,19 +181,27 @@ Graphs::Graph& Graphs::graph_of(const ToroidLibraryCall& call) {
   std::unique_ptr<Graph> made;
   try {
     made = std::make_unique<Graph>(call, handle_, key);
+    if (!recall(*made)) {
+      if (!made->make_next()) throw Refused{made->reason};
+      made->is_decided = !made->has_more();
+      undecided_ += made->is_decided ? 0 : 1;
+    }
   } catch (const Refused& refused) {
     refused_[key] = refused.reason;
     throw;
   }
-  const std::optional<std::string> known = memory_ ? memory_->find(remembered_as(*made)) : std::nullopt;
-  size_t position = 0;
-  const bool is_number = known && std::from_chars(known->data(), known->data() + known->size(), position).ec == std::errc();
-  if (!is_number || !made->make(position)) {
-    if (!made->make_next()) throw Refused{refused_[key] = made->reason};
-    made->is_decided = !made->has_more();
-    undecided_ += made->is_decided ? 0 : 1;
-  }
   return *graphs_.emplace(std::move(key), std::move(made)).first->second;
+}
+
+// Has the plan that was the quickest before; else suggestions, and false.
+bool Graphs::recall(Graph& graph) const {
+  const std::string known = memory_ ? memory_->find(remembered_as(graph)).value_or("") : "";
+  const size_t end = std::min(known.find('\n'), known.size());
+  size_t position = 0;
+  const bool is_known = std::from_chars(known.data(), known.data() + end, position).ec == std::errc();
+  if (is_known && graph.read(std::string_view(known).substr(std::min(end + 1, known.size())), position)) return true;
+  graph.suggest();
+  return is_known && graph.make(position);
 }
 
 // Of sums of parts, which are added afterwards, the library makes the first.
@@ -210,7 +247,7 @@ void Graphs::decide(Graph& graph, const ToroidLibraryCall& call) {
   graph.chosen = found.value_or(graph.chosen);
   graph.is_decided = true;
   --undecided_;
-  if (memory_ && found) memory_->keep(remembered_as(graph), formatted("{}", graph.plans[graph.chosen].position));
+  if (memory_ && found) memory_->keep(remembered_as(graph), formatted("{}\n", graph.plans[graph.chosen].position) + graph.written());
 }
 
 }  // namespace toroid::cuda::cudnn

@@ -3,7 +3,9 @@
 // The library suggests some kernels for a graph, the best first by its own estimate. Left out are those whose results may differ from call
 // to call, and those that round more than sums in float32 do: of float32, tensor cores, which would round to tf32. The first of the others
 // that the library can make serves until sizes come again. Then those that are made within a quarter of a second are timed, once, and the
-// quickest stays: in this process, and where there is a memory for it (runtime/cuda/product_memory.h), in those that follow.
+// quickest stays: in this process, and where there is a memory for it (runtime/cuda/product_memory.h), in those that follow. What is kept is
+// its position among the suggestions, and behind a line's end the plan as the library writes it, which has the kernel's code: so another
+// process neither asks for suggestions nor compiles.
 #pragma once
 
 #include <list>
@@ -40,6 +42,7 @@ class Graphs {
   class Graph;
   // Throws Refused where there is none.
   Graph& graph_of(const ToroidLibraryCall& call);
+  bool recall(Graph& graph) const;
   void decide(Graph& graph, const ToroidLibraryCall& call);
   void clear_other_parts(const ToroidLibraryCall& call) const;
   void* workspace(size_t bytes);
