@@ -31,6 +31,14 @@ void add_build_flags(Flags& flags, CompileModelOptions& options) {
   flags.add_option("--cxxflag", options.compiler_flags, "a further flag for the C++ compiler, as --cxxflag=-O2; may be repeated");
 }
 
+void add_tune_limit(Flags& flags, ChooseOptions& options) {
+  flags
+      .add_option("--tune-limit", options.limit_s,
+                  "with --mode max for a GPU: seconds after which no step is measured any more; more than before goes on")
+      .positive()
+      .shows_default();
+}
+
 void refuse_build_flags(const CompileModelOptions& options, std::string_view what) {
   const char* given = options.debug                     ? "--debug"
                       : options.assertions              ? "--assertions"

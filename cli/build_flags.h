@@ -10,6 +10,7 @@ namespace toroid::cli {
 
 void add_build_flags(Flags& flags, CompileModelOptions& options);  // --operators too
 void add_operators_flag(Flags& flags, CompileModelOptions& options);
+void add_tune_limit(Flags& flags, ChooseOptions& options);  // --tune-limit, beside --mode
 
 // Throws Error{InvalidOption} when one of them was given where nothing is compiled: `what` says why, as "a compiled program".
 void refuse_build_flags(const CompileModelOptions& options, std::string_view what);

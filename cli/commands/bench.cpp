@@ -238,10 +238,11 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("--seed", seed, "of random operators").shows_default();
   flags.add_option("--mode", mode, "max: as compile --mode max").one_of({"default", "max"}).shows_default();
   flags.add_flag("--tune", tune, "--mode max");
+  CompileModelOptions options;
+  add_tune_limit(flags, options.choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
   flags.add_flag("--kernels", by_step, "time each step of the program, beside what the machine allows");
   flags.add_flag("--no-cache", no_cache, "compile everything anew");
-  CompileModelOptions options;
   add_build_flags(flags, options);
   flags.add_option("--json", json_path, "write the figures as JSON");
   if (const auto status = flags.read(argc, argv)) return *status;

@@ -100,6 +100,7 @@ int cmd_compile(int argc, const char* const* argv) {
       .shows_default();
   flags.add_option("--tune-threads", options.choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
+  add_tune_limit(flags, options.choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
   flags.add_option("--write-lock", write_lock_path, "write the choices to this file; with --mode max");
   flags.add_option("--choices-log", log_path, "write all that was measured as JSON; with --mode max");

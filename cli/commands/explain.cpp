@@ -258,6 +258,7 @@ int cmd_explain(int argc, const char* const* argv) {
       .shows_default();
   flags.add_option("--tune-threads", choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
+  add_tune_limit(flags, choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
   flags.add_option("--device", device, "cuda, rocm: say what each kernel takes of the GPU").shows_default();
   add_operators_flag(flags, options);

@@ -89,6 +89,7 @@ int cmd_run(int argc, const char* const* argv) {
       .shows_default();
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--mode", mode, "max: as compile --mode max, where the model is compiled").one_of({"default", "max"}).shows_default();
+  add_tune_limit(flags, options.compile.choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, where the model is compiled");
   flags.add_option("--backend", options.backend, "what computes: " + backend_list()).shows_default();
   flags.add_flag("--explain-cache", options.compile.explain_cache,

@@ -7,6 +7,7 @@
 
 #include "base/file/file.h"
 #include "command.h"
+#include "driver/cached_products.h"
 #include "flags.h"
 #include "tune/measure/kernel_trial.h"
 #include "tune/measure/program_trial.h"
@@ -110,13 +111,16 @@ int cmd_tune(int argc, const char* const* argv) {
 
 int cmd_tuning_worker(int argc, const char* const* argv) {
   int gpu = 0;
+  bool keeps_products = false;
   Flags flags("tuning-worker", "Runs kernels and programs for the toroid process that started it, which talks to it over standard input.");
   flags.add_option("--gpu", gpu, "the number of the GPU that programs run on").between(0, 1023).shows_default();
+  flags.add_flag("--keep-products", keeps_products, "keep in the cache which of a library's kernels were the quickest for its calls");
   if (const auto status = flags.read(argc, argv)) return *status;
+  const std::shared_ptr<cuda::ProductMemory> products = keeps_products ? cached_products() : nullptr;
   const tune::TrialMaker kernels = tune::trials_of_kernels(runtime_choices());
   return tune::serve_tuning([&](const tune::Request& request) {
     const std::optional<tune::ProgramsToTry> programs = tune::parse_programs(request.problem);
-    return programs ? tune::make_program_trial(*programs, request, gpu) : kernels(request);
+    return programs ? tune::make_program_trial(*programs, request, gpu, products) : kernels(request);
   });
 }
 

@@ -87,7 +87,9 @@ std::vector<GeneratedVariant> generate_all(Program program, const CompileModelOp
   std::optional<tune::Tuner> tuner;
   Choosing choosing;
   if (options.choose.is_asked()) {
-    tuner.emplace(runtime_choices(), session.cache(), tuner_options(options));
+    tune::TunerOptions tuning = tuner_options(options);
+    if (model.products) keep_products(tuning);
+    tuner.emplace(runtime_choices(), session.cache(), std::move(tuning));
     choosing = {.tuner = &*tuner, .tools = &session.toolchain()};
   }
   std::vector<GeneratedVariant> variants;
@@ -241,7 +243,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   }
   const std::vector<ConstantData> imported = program.constants;
   model = compile_graph(std::move(program), options, std::move(model));
-  if (!use_graphs || model.choices_late > 0) return model;
+  if (!use_graphs) return model;
   PhaseClock publishing(model.phases);
   CompiledGraph graph = model.graph;
   const std::span<const std::byte> bytes = file->bytes();
@@ -362,7 +364,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     clock.done("compile");
     cache.put_library(library, model.library);
   }
-  if (bypass.empty() && model.choices_late == 0) {  // else the next compilation goes on
+  if (bypass.empty()) {
     cache.count_miss();
     model.graph = {.library_key = library.hex,
                    .guards = model.guards,

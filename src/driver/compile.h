@@ -51,7 +51,7 @@ struct CompiledModel {
   std::vector<std::string> guards;   // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
   std::vector<tune::Decision> choices;    // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
-  uint64_t choices_late = 0;              // of them those that the time did not suffice for; compiling again goes on with them
+  uint64_t choices_late = 0;              // of them those that the time did not suffice for: ChooseOptions::limit_s
   std::string choices_log, choices_lock;  // if ChooseOptions::keep: the same as JSON, and as a lock file
   CompiledGraph graph;                    // what the cache keeps of it; empty after a bypass
   double seconds() const;

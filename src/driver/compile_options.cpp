@@ -34,9 +34,11 @@ std::string choices_text(const ChooseOptions& options) {
 
 // The same of a program for a GPU, where it is measured on one.
 std::string choices_text(const CompileModelOptions& options) {
-  if (!is_device(options.target) || !options.choose.is_asked()) return choices_text(options.choose);
+  if (options.target == codegen::Target::Cpu || !options.choose.is_asked()) return choices_text(options.choose);
+  if (!is_device(options.target)) return fmt::format("{}, within {} s", choices_text(options.choose), options.choose.limit_s);
   if (options.choose.lock) return fmt::format("lock {}", sha256(options.choose.lock->text()).hex());
-  return fmt::format("measured on {}", identity_of_gpu(options).machine);
+  const tune::Identity identity = identity_of_gpu(options);
+  return fmt::format("measured on {}, {}, within {} s", identity.machine, identity.isa, options.choose.limit_s);
 }
 
 std::string package_text(const CompileModelOptions& options) {

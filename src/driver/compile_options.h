@@ -25,7 +25,9 @@ struct ChooseOptions {
   int threads = 0;                            // of a call, when it is measured; 0: the default
   std::vector<std::string> worker = {};       // the command of a tuning worker; empty: this program is toroid
   bool keep = false;                          // CompiledModel::choices is wanted
-  double limit_s = 18;                        // of a program for a GPU: no problem is begun later
+  // Of a program for a GPU: no problem is begun later, and those that are left go by their estimates. Part of the program's key: with more
+  // time than before a program is tuned further, beginning with what was measured.
+  double limit_s = 18;
 
   bool is_asked() const { return measure || lock; }
 };

@@ -136,7 +136,7 @@ std::string changes_text(const std::vector<Decision>& decisions, uint64_t late) 
   }
   const std::string gain = changed == 0 ? ": the estimates of mode default choose the same"
                                         : fmt::format(", {:.4f} ms instead of {:.4f} in all", after_s * 1e3, before_s * 1e3);
-  if (late > 0) lines += fmt::format("  {} problems were not reached in time: --mode max once more goes on with them\n", late);
+  if (late > 0) lines += fmt::format("  {} problems were not reached in time: a longer --tune-limit goes on with them\n", late);
   return fmt::format("{} of {} problems changed{}\n", changed, decisions.size(), gain) + lines;
 }
 

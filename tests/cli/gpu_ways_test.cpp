@@ -61,5 +61,17 @@ TEST_F(GpuWays, AreMeasuredOnceAndRepeatedFromALock) {
   EXPECT_NE(refused.errors.find("empty.lock has no choice for gpu."), std::string::npos) << refused.errors;
 }
 
+// Steps that the time did not suffice for go by their estimates, in the program that is kept too; with more time the others are measured.
+TEST_F(GpuWays, AProgramThatRanOutOfTimeIsKept) {
+  const Outcome first = compile({"--mode", "max", "--tune-limit", "0.000001"});
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(has_match(first.errors, "  [0-9] problems were not reached in time: a longer --tune-limit goes on with them\n"))
+      << first.errors;
+  const Outcome second = compile({"--mode", "max", "--tune-limit", "0.000001"});
+  EXPECT_NE(second.errors.find("tuned before: the program comes from the cache\n"), std::string::npos) << second.errors;
+  const Outcome longer = compile({"--mode", "max", "--tune-limit", "0.00001"});
+  EXPECT_EQ(longer.errors.find("tuned before"), std::string::npos) << longer.errors;
+}
+
 }  // namespace
 }  // namespace toroid

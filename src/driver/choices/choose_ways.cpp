@@ -271,6 +271,14 @@ void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& optio
   }
 }
 
+void keep_products(tune::TunerOptions& tuning) {
+  const auto keep = [](tune::WorkerOptions& worker) {
+    if (!worker.argv.empty()) worker.argv.emplace_back("--keep-products");
+  };
+  keep(tuning.worker);
+  std::ranges::for_each(tuning.others, keep);
+}
+
 void choose_ways(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner, const WaysOptions& how) {
   schedule::Schedule& schedule = graphs[0].schedule;
   const std::vector<StepProblem> problems = problems_of(schedule, tensor_cores(how.options), may_use_cudnn(how.options));

@@ -34,5 +34,7 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
 tune::Identity identity_of_gpu(const CompileModelOptions& options);
 // Workers and times for problems on GPUs: one worker for each GPU that is like the program's own.
 void choose_on_gpus(tune::TunerOptions& tuning, const CompileModelOptions& options);
+// Workers keep in the cache which of a library's kernels was the quickest for a call, so that the program begins with it.
+void keep_products(tune::TunerOptions& tuning);
 
 }  // namespace toroid

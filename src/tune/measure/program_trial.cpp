@@ -166,8 +166,8 @@ class OnGpu final : public Place {
 
 class ProgramTrial final : public Trial {
  public:
-  ProgramTrial(ProgramsToTry what, const Request& request, int gpu)
-      : what_(std::move(what)), threads_(static_cast<int>(request.threads)), gpu_(gpu) {
+  ProgramTrial(ProgramsToTry what, const Request& request, int gpu, std::shared_ptr<cuda::ProductMemory> products)
+      : what_(std::move(what)), threads_(static_cast<int>(request.threads)), gpu_(gpu), products_(std::move(products)) {
     Executable& reference = program(request.choice);
     std::vector<HostTensor> inputs;
     for (const OperandMeta& each : what_.tensors.inputs) inputs.push_back(input_of(each, request.seed + inputs.size() + 1));
@@ -204,7 +204,9 @@ class ProgramTrial final : public Trial {
     const auto found = programs_.find(name);
     if (found != programs_.end()) return found->second;
     const std::string library = read_file(what_.folder / (name + ".so"));
-    return programs_.emplace(name, Executable(library, {}, nullptr, name, threads_, gpu_)).first->second;
+    Executable& made = programs_.emplace(name, Executable(library, {}, nullptr, name, threads_, gpu_)).first->second;
+    if (products_ && made.is_on_device()) made.remember_products(products_);
+    return made;
   }
 
   std::optional<std::string> fault_of(const Results& results) const {
@@ -235,6 +237,7 @@ class ProgramTrial final : public Trial {
 
   ProgramsToTry what_;
   int threads_, gpu_;
+  std::shared_ptr<cuda::ProductMemory> products_;  // may be null
   std::map<std::string, Executable> programs_;
   std::unique_ptr<Place> place_;
   OnGpu* on_gpu_ = nullptr;  // the place, if it is one
@@ -251,8 +254,9 @@ std::optional<ProgramsToTry> parse_programs(std::string_view text) {
   return ProgramsToTry{parse_problem(text.substr(0, end)), std::filesystem::path(text.substr(end + 1))};
 }
 
-std::unique_ptr<Trial> make_program_trial(const ProgramsToTry& programs, const Request& request, int gpu) {
-  return std::make_unique<ProgramTrial>(programs, request, gpu);
+std::unique_ptr<Trial> make_program_trial(const ProgramsToTry& programs, const Request& request, int gpu,
+                                          std::shared_ptr<cuda::ProductMemory> products) {
+  return std::make_unique<ProgramTrial>(programs, request, gpu, std::move(products));
 }
 
 }  // namespace toroid::tune

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/cuda/product_memory.h"
 #include "runtime/kernels/registry/problem.h"
 #include "tune/measure/trial.h"
 
@@ -27,6 +28,8 @@ std::string to_string(const ProgramsToTry& programs);
 std::optional<ProgramsToTry> parse_programs(std::string_view text);
 
 // On the GPU of this number, where the programs are for one. Throws Error also where they are none that can be loaded.
-std::unique_ptr<Trial> make_program_trial(const ProgramsToTry& programs, const Request& request, int gpu);
+// `products`: keeps what is measured of a library's kernels; null: nothing is kept.
+std::unique_ptr<Trial> make_program_trial(const ProgramsToTry& programs, const Request& request, int gpu,
+                                          std::shared_ptr<cuda::ProductMemory> products = nullptr);
 
 }  // namespace toroid::tune
