@@ -35,5 +35,7 @@ std::string print_lane_index(const loop::ExprTable& exprs, SymbolNames& names, s
                              const std::function<bool(loop::ExprId)>& varies);
 // … to stand behind '*', '/' or '%': in parentheses unless it is a number or a name.
 std::string print_factor(const loop::ExprTable& exprs, SymbolNames& names, sym::Expr expr);
+// Does every step of computing it fit 32 bits?
+bool fits_32_bits(sym::Expr e);
 
 }  // namespace toroid::codegen

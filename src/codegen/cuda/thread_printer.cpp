@@ -11,29 +11,6 @@ namespace toroid::codegen::cuda {
 using loop::BufferId;
 using loop::ExprId;
 
-namespace {
-
-// Does every step of computing it fit 32 bits?
-bool fits_32_bits(sym::Expr e) {
-  const sym::Range range = e.is_const() ? sym::Range{e.value(), e.value()} : e.range();
-  if (range.min < INT32_MIN || range.max > INT32_MAX) return false;
-  if (e.is_const() || e.kind() == sym::Kind::Symbol) return true;
-  if (e.kind() == sym::Kind::Scaled || e.kind() == sym::Kind::Real) return false;
-  const auto operands = e.operands();
-  if (e.kind() == sym::Kind::Add) {  // in whatever order its terms are added
-    int64_t least = 0, most = 0;
-    for (sym::Expr term : operands) {
-      const sym::Range its = term.is_const() ? sym::Range{term.value(), term.value()} : term.range();
-      least += std::max<int64_t>(std::min<int64_t>(its.min, 0), INT32_MIN);
-      most += std::min<int64_t>(std::max<int64_t>(its.max, 0), INT32_MAX);
-    }
-    if (least < INT32_MIN || most > INT32_MAX) return false;
-  }
-  return std::all_of(operands.begin(), operands.end(), fits_32_bits);
-}
-
-}  // namespace
-
 std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& it) {
   return {it.n,          it.h,           it.w,        it.c,         it.k,         it.r,          it.s,          it.p,
           it.q,          it.stride_h,    it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w, it.image_stride,

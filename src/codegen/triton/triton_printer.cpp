@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <limits>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "codegen/cpp/divisions.h"
 #include "codegen/cpp/print_index.h"
 #include "codegen/triton/triton_scalar.h"
 #include "loop/loop.h"
@@ -24,24 +27,28 @@ constexpr int64_t kMostOfRow = 16384;  // elements of a tile that is a whole row
 constexpr int64_t kPiece = 2048;       // … and of a piece of a longer one
 constexpr int64_t kElementsOfTile = 1024;
 constexpr int64_t kElementsOfWarp = 32 * 8;
-constexpr int64_t kColumnRows = 64;  // of a tile whose rows lie beside each other
+// Of a tile whose rows lie beside each other: so many elements, of rows that fill a line of memory. Programs are to fill the device.
+constexpr int64_t kElementsOfColumns = 8192;
+constexpr int64_t kMostColumns = 64, kFewestColumns = 32, kPrograms = 264;
+constexpr int64_t kChunk = 8;  // elements whose sum is a float, before sums are added in double
 
 // Integer expressions in Triton's language, whose divisions truncate as C's.
 class TritonIndex {
  public:
-  TritonIndex(const loop::ExprTable& exprs, SymbolNames& names) : exprs_(exprs), names_(names) {}
+  // `type`: of the expressions. `value_of`: the name of an index that is read from a tensor.
+  TritonIndex(const loop::ExprTable& exprs, SymbolNames& names, std::function<std::string(sym::Expr)> value_of)
+      : exprs_(exprs), names_(names), value_of_(std::move(value_of)) {}
+  void set_type(std::string type) { type_ = std::move(type); }
 
   std::string print(sym::Expr e) const {
     if (e.is_const()) return e.value() < 0 ? fmt::format("({})", e.value()) : fmt::format("{}", e.value());
     const auto operands = e.operands();
     switch (e.kind()) {
-      case sym::Kind::Symbol:
-        if (exprs_.value_symbol(e) != nullptr) throw NotInTriton("an index that is read from a tensor");
-        return names_.of(e);
+      case sym::Kind::Symbol: return exprs_.value_symbol(e) != nullptr ? value_of_(e) : names_.of(e);
       case sym::Kind::Add: return joined(operands, " + ");
       case sym::Kind::Mul: return joined(operands, " * ");
-      case sym::Kind::FloorDiv: return divided(operands, "//");
-      case sym::Kind::Mod: return divided(operands, "%");
+      case sym::Kind::FloorDiv: return divided(operands, "//", "floor_div");
+      case sym::Kind::Mod: return divided(operands, "%", "floor_mod");
       case sym::Kind::Min: return nested(operands, "tl.minimum");
       case sym::Kind::Max: return nested(operands, "tl.maximum");
       case sym::Kind::Eq: return compared(operands, "==");
@@ -66,30 +73,36 @@ class TritonIndex {
     for (const sym::Expr each : operands.subspan(1)) text = fmt::format("{}({}, {})", function, text, print(each));
     return text;
   }
-  std::string divided(std::span<const sym::Expr> operands, std::string_view sign) const {
+  std::string divided(std::span<const sym::Expr> operands, std::string_view sign, std::string_view function) const {
     const auto least = [](sym::Expr e) { return e.is_const() ? e.value() : e.range().min; };
-    if (least(operands[0]) < 0 || least(operands[1]) <= 0) throw NotInTriton("an index that divides a negative number");
-    return fmt::format("({} {} {})", print(operands[0]), sign, print(operands[1]));
+    const std::string a = print(operands[0]), b = print(operands[1]);
+    return least(operands[0]) < 0 || least(operands[1]) <= 0 ? fmt::format("{}({}, {})", function, a, b)
+                                                             : fmt::format("({} {} {})", a, sign, b);
   }
   std::string compared(std::span<const sym::Expr> operands, std::string_view sign) const {
-    return fmt::format("({} {} {}).to(tl.int64)", print(operands[0]), sign, print(operands[1]));
+    return fmt::format("({} {} {}).to({})", print(operands[0]), sign, print(operands[1]), type_);
   }
 
   const loop::ExprTable& exprs_;
   SymbolNames& names_;
+  std::function<std::string(sym::Expr)> value_of_;
+  std::string type_ = "tl.int64";
 };
 
 class TritonPrinter {
  public:
   // `step`: which `kernel` is, or stands for.
   TritonPrinter(const loop::LoopProgram& program, const schedule::Kernel& kernel, const schedule::Step& step)
-      : program_(program), exprs_(program.exprs), kernel_(kernel), step_(step), index_(exprs_, names_) {}
+      : program_(program), exprs_(program.exprs), kernel_(kernel), step_(step), index_(exprs_, names_, [this](sym::Expr e) {
+          return index_read(e);
+        }) {}
 
   PrintedTriton run() {
     refuse_what_is_not_printed();
     PrintedTriton result;
     take_parameters(result);
     take_tile();
+    take_index_type(result);
     open_rows();
     for (const Stage& stage : kernel_.stages) stage.inner ? row_stage(stage) : once_stage(stage);
     return finish(std::move(result));
@@ -106,21 +119,28 @@ class TritonPrinter {
     if (is_looped_) throw NotInTriton("a scan of a row that does not fit a tile");
     const auto place_of_element = sym::linear_in(scan.positions[0], scan.along);
     if (!place_of_element || !place_of_element->coefficient.is_const(1)) throw NotInTriton("a scan across the rows of memory");
+    take_index_type(result, {scan.value}, scan.positions);
     open_rows();
     // A running sum of floats is one chain of roundings: it is in double.
     const DType dtype = is_floating(own) ? DType::F64 : own;
     const bool is_sum = scan.op == ScanOp::Sum;
     const std::string identity = triton_identity(is_sum ? ReduceOp::Sum : ReduceOp::Prod, dtype);
-    const std::string element = named("each", fmt::format("tl.where(is_element, {}, {})", value(scan.value), identity));
+    const std::string element = named("each", element_or(value(scan.value), identity));
     const std::string scanned = named("scan", fmt::format("tl.{}({}, axis=1)", is_sum ? "cumsum" : "cumprod", whole(element, dtype)));
     const std::string narrow = named("t", triton_convert(dtype, own, scanned));
-    store(scan.outputs[0], scan.positions[0], narrow, "is_element");
+    store(scan.outputs[0], scan.positions[0], narrow, true);
     return finish(std::move(result));
   }
 
  private:
   PrintedTriton finish(PrintedTriton result) {
     result.blocks = sym::ceil_div(rows_, row_count_);
+    result.reports_errors = reports_errors_;
+    if (reports_errors_) {
+      parameters_.insert(parameters_.end(), {"failure", "step"});
+      result.kernel.arguments.push_back({.name = "failure", .type = "*i64", .multiple = kTritonMultiple});
+      result.kernel.arguments.push_back({.name = "step", .type = "i32"});
+    }
     result.kernel.function = "kernel";
     result.kernel.file = "a kernel of the program";
     result.kernel.source = fmt::format("{}@triton.jit\ndef kernel({}):\n{}", kTritonPrelude, fmt::join(parameters_, ", "), lines_);
@@ -181,8 +201,10 @@ class TritonPrinter {
       return;
     }
     if (kernel_.gpu->columns) {  // rows lie beside each other
-      row_count_ = kColumnRows;
-      width_ = kElementsOfTile / row_count_;
+      const bool are_many = rows_.is_const() && rows_.value() >= kMostColumns * kPrograms;
+      row_count_ = are_many ? kMostColumns : kFewestColumns;
+      const int64_t length = length_.is_const() ? std::max<int64_t>(length_.value(), 1) : kElementsOfColumns;
+      width_ = std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length))), kElementsOfColumns / row_count_);
       is_looped_ = !(length_.is_const() && length_.value() <= width_);
       if (is_looped_ && !kernel_.stashes.empty()) throw NotInTriton("a row that is kept and does not fit a tile");
       return;
@@ -190,6 +212,32 @@ class TritonPrinter {
     if (is_looped_ && !kernel_.stashes.empty()) throw NotInTriton("a row that is kept and does not fit a tile");
     width_ = is_looped_ ? kPiece : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(length_.value(), 1))));
     row_count_ = std::max<int64_t>(1, kElementsOfTile / width_);
+  }
+
+  // 32 bits where all that is computed of places and indices fits them. `values`, `places`: beside the stages'.
+  void take_index_type(const PrintedTriton& printed, std::vector<ExprId> values = {}, std::vector<sym::Expr> places = {}) {
+    for (const Stage& stage : kernel_.stages) {
+      if (stage.condition) values.push_back(*stage.condition);
+      for (const schedule::Statement& statement : stage.statements) {
+        match(
+            statement, [&](const schedule::Store& s) { values.push_back(s.value), places.push_back(s.position); },
+            [&](const schedule::Accumulate& s) { values.push_back(s.value); }, [&](const schedule::Keep& s) { values.push_back(s.value); });
+      }
+    }
+    for (const ExprId id : loop::reachable(exprs_, values)) {
+      const loop::ExprOp& op = exprs_.node(id).op;
+      if (const auto* load = std::get_if<loop::Load>(&op)) places.push_back(load->index[0]);
+      if (const auto* index = std::get_if<loop::Index>(&op)) places.push_back(index->value);
+    }
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    const auto is_short = [&](sym::Expr size, int64_t tile) { return size.is_const() && size.value() <= kMost - tile; };
+    const bool is_narrow =
+        printed.sizes.empty() && is_short(rows_, row_count_) && is_short(length_, width_) && std::ranges::all_of(places, fits_32_bits);
+    index_type_ = is_narrow ? "tl.int32" : "tl.int64";
+    index_.set_type(index_type_);
+    const auto divides = [](sym::Expr size, int64_t by) { return size.is_const() && size.value() > 0 && size.value() % by == 0; };
+    fills_rows_ = divides(rows_, row_count_);
+    fills_elements_ = kernel_.inner.empty() || divides(length_, width_);
   }
 
   // ---- lines
@@ -201,17 +249,35 @@ class TritonPrinter {
     return name;
   }
 
+  // Rows and elements that are there have masks, but where tiles are whole.
   void open_rows() {
-    line(fmt::format("row = tl.program_id(0).to(tl.int64) * {0} + tl.arange(0, {0})[:, None]", row_count_));
-    line(fmt::format("is_row = row < {}", index_.print(rows_)));
+    const std::string_view wide = index_type_ == "tl.int32" ? "" : ".to(tl.int64)";
+    line(fmt::format("row = tl.program_id(0){1} * {0} + tl.arange(0, {0})[:, None]", row_count_, wide));
+    if (!fills_rows_) line(fmt::format("is_row = row < {}", index_.print(rows_)));
     decode(kernel_.outer, "row");
-    if (!kernel_.inner.empty() && !is_looped_) open_elements("0");
+    if (!kernel_.inner.empty() && !is_looped_) open_elements("");
   }
 
   void open_elements(const std::string& first) {
-    line(fmt::format("element = ({} + tl.arange(0, {})[None, :]).to(tl.int64)", first, width_));
-    line(fmt::format("is_element = is_row & (element < {})", index_.print(length_)));
+    const std::string lanes = fmt::format("tl.arange(0, {})[None, :]", width_);
+    line(fmt::format("element = ({}{}).to({})", first.empty() ? "" : first + " + ", lanes, index_type_));
+    if (!fills_elements_) line(fmt::format("is_element = {}(element < {})", fills_rows_ ? "" : "is_row & ", index_.print(length_)));
     decode(kernel_.inner, "element");
+  }
+
+  // What of a tile is there; "" for all of it.
+  std::string mask(bool of_elements) const {
+    std::vector<std::string> parts = conditions_;
+    if (of_elements && !fills_elements_) {
+      parts.insert(parts.begin(), "is_element");
+    } else if (!fills_rows_) {
+      parts.insert(parts.begin(), "is_row");
+    }
+    return fmt::format("{}", fmt::join(parts, " & "));
+  }
+  // The element, or beyond the row what changes nothing.
+  std::string element_or(const std::string& element, const std::string& otherwise) const {
+    return fills_elements_ ? element : fmt::format("tl.where(is_element, {}, {})", element, otherwise);
   }
 
   void decode(const std::vector<sym::Expr>& axes, const std::string& place) {
@@ -234,7 +300,7 @@ class TritonPrinter {
   void once_stage(const Stage& stage) {
     for (const schedule::Statement& statement : stage.statements) {
       match(
-          statement, [&](const schedule::Store& s) { store(s, "is_row"); },
+          statement, [&](const schedule::Store& s) { store(s, false); },
           [&](const schedule::Accumulate& s) {  // of one element
             const auto& accumulator = kernel_.accumulators[static_cast<size_t>(s.accumulator)];
             accumulated_[s.accumulator] = {named("acc", value(s.value)), exprs_.dtype(s.value)};
@@ -247,17 +313,46 @@ class TritonPrinter {
   void row_stage(const Stage& stage) {
     if (is_looped_) return looped_stage(stage);
     // One that may be left out changes nothing where it is not: what it computes is there already.
+    const bool is_left_out = stage.condition && row_count_ == 1 && std::ranges::all_of(stage.statements, [](const auto& each) {
+                               return std::holds_alternative<schedule::Accumulate>(each);
+                             });
+    if (is_left_out) return stage_where(stage);
     for (const schedule::Statement& statement : stage.statements) {
       match(
-          statement, [&](const schedule::Store& s) { store(s, "is_element"); },
-          [&](const schedule::Accumulate& s) {
-            const auto& [op, dtype] = type_of(s);
-            const std::string element =
-                named("each", fmt::format("tl.where(is_element, {}, {})", value(s.value), triton_identity(op, dtype)));
-            reduce(s, whole(element, dtype));
-          },
+          statement, [&](const schedule::Store& s) { store(s, true); }, [&](const schedule::Accumulate& s) { reduce(s, element_of(s)); },
           [&](const schedule::Keep& s) { stashed_[s.stash] = value(s.value); });
     }
+  }
+
+  // One row, whose sums stay what they begin with where the condition does not hold.
+  void stage_where(const Stage& stage) {
+    const std::string condition = named("condition", fmt::format("tl.max({}.to(tl.int32))", value(*stage.condition)));
+    std::vector<std::string> names;
+    for (const schedule::Statement& statement : stage.statements) {
+      const auto& s = std::get<schedule::Accumulate>(statement);
+      const auto& [op, dtype] = type_of(s);
+      const DType of_sum = dtype_of_sum(s);
+      names.push_back(named("acc", fmt::format("tl.full([1, 1], {}, {})", triton_identity(op, dtype), triton_type(of_sum))));
+    }
+    scopes_.emplace_back(), read_.emplace_back();
+    line(fmt::format("if {} != 0:", condition));
+    ++depth_;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto& s = std::get<schedule::Accumulate>(stage.statements[i]);
+      line(fmt::format("{} = {}", names[i], reduced(s, element_of(s))));
+    }
+    --depth_;
+    scopes_.pop_back(), read_.pop_back();
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto& s = std::get<schedule::Accumulate>(stage.statements[i]);
+      accumulated_[s.accumulator] = {names[i], dtype_of_sum(s)};
+    }
+  }
+
+  // What each element of the tile gives to a sum.
+  std::string element_of(const schedule::Accumulate& s) {
+    const auto& [op, dtype] = type_of(s);
+    return whole(named("each", element_or(value(s.value), triton_identity(op, dtype))), dtype);
   }
 
   // Lanes have sums of their own, so that each is of few numbers.
@@ -271,23 +366,22 @@ class TritonPrinter {
       partial[i] =
           named("lanes", fmt::format("tl.full([{}, {}], {}, {})", row_count_, width_, triton_identity(op, dtype), triton_type(dtype)));
     }
-    scopes_.emplace_back();
+    scopes_.emplace_back(), read_.emplace_back();
     line(fmt::format("for first in range(0, {}, {}):", index_.print(length_), width_));
     ++depth_;
     open_elements("first");
     for (size_t i = 0; i < stage.statements.size(); ++i) {
       match(
-          stage.statements[i], [&](const schedule::Store& s) { store(s, "is_element"); },
+          stage.statements[i], [&](const schedule::Store& s) { store(s, true); },
           [&](const schedule::Accumulate& s) {
             const auto& [op, dtype] = type_of(s);
-            const std::string element =
-                named("each", fmt::format("tl.where(is_element, {}, {})", value(s.value), triton_identity(op, dtype)));
-            line(fmt::format("{} = {}", partial[i], triton_combine(op, dtype, partial[i], whole(element, dtype))));
+            const std::string element = element_of(s);
+            line(fmt::format("{} = {}", partial[i], triton_combine(op, dtype, partial[i], element)));
           },
           [&](const schedule::Keep&) { throw NotInTriton("a row that is kept and does not fit a tile"); });
     }
     --depth_;
-    scopes_.pop_back();
+    scopes_.pop_back(), read_.pop_back();
     for (size_t i = 0; i < stage.statements.size(); ++i) {
       const auto* s = std::get_if<schedule::Accumulate>(&stage.statements[i]);
       if (s == nullptr) continue;
@@ -295,12 +389,25 @@ class TritonPrinter {
     }
   }
 
-  // What lanes have, or elements; where sums are to be the most exact, they are added in double.
   void reduce(const schedule::Accumulate& s, const std::string& tile) {
+    accumulated_[s.accumulator] = {named("acc", reduced(s, tile)), dtype_of_sum(s)};
+  }
+  // Where sums are to be the most exact, they are added in double.
+  DType dtype_of_sum(const schedule::Accumulate& s) const {
+    const DType dtype = type_of(s).second;
+    const bool is_finest = kernel_.accumulators[static_cast<size_t>(s.accumulator)].care == loop::SumCare::Finest;
+    return is_finest && dtype == DType::F32 ? DType::F64 : dtype;
+  }
+  // What lanes have, or elements, as one for each row. Doubles are slow: neighbours are added before.
+  std::string reduced(const schedule::Accumulate& s, const std::string& tile) const {
     const auto& [op, dtype] = type_of(s);
-    const bool in_double = kernel_.accumulators[static_cast<size_t>(s.accumulator)].care == loop::SumCare::Finest && dtype == DType::F32;
-    const DType of_sum = in_double ? DType::F64 : dtype;
-    accumulated_[s.accumulator] = {named("acc", triton_reduce(op, of_sum, in_double ? tile + ".to(tl.float64)" : tile)), of_sum};
+    const DType of_sum = dtype_of_sum(s);
+    if (of_sum == dtype) return triton_reduce(op, of_sum, tile);
+    const bool in_chunks = op == ReduceOp::Sum && !kernel_.gpu->columns && width_ >= kChunk;
+    return triton_reduce(
+        op, of_sum,
+        (in_chunks ? fmt::format("tl.sum(tl.reshape({}, [{}, {}, {}]), axis=2)", tile, row_count_, width_ / kChunk, kChunk) : tile) +
+            ".to(tl.float64)");
   }
 
   std::string sum_of(const loop::Accumulated& e, DType dtype) {
@@ -318,16 +425,19 @@ class TritonPrinter {
     return fmt::format("tl.broadcast_to({}, [{}, {}]).to({})", element, row_count_, width_, triton_type(dtype));
   }
 
-  void store(const schedule::Store& s, std::string_view mask) {
+  // `of_elements`: for each element of the row, else once a row.
+  void store(const schedule::Store& s, bool of_elements) {
     const std::string of = value(s.value);
-    store(s.buffer, s.position, of, mask);
+    store(s.buffer, s.position, of, of_elements);
   }
-  // Its places are as many as what the mask says.
-  void store(loop::BufferId buffer, sym::Expr position, const std::string& of, std::string_view mask) {
+  // Its places are as many as what is stored.
+  void store(loop::BufferId buffer, sym::Expr position, const std::string& of, bool of_elements) {
     std::string at = index_.print(position);
     if (!depends_on(position, kernel_.outer)) at = fmt::format("({} + row * 0)", at);
-    if (mask == "is_element" && !depends_on(position, kernel_.inner)) at = fmt::format("({} + element * 0)", at);
-    line(fmt::format("tl.store({} + {}, ({}).to({}), {})", memory_.at(buffer), at, of, triton_type(program_.buffer(buffer).dtype), mask));
+    if (of_elements && !depends_on(position, kernel_.inner)) at = fmt::format("({} + element * 0)", at);
+    const std::string where = mask(of_elements);
+    line(fmt::format("tl.store({} + {}, ({}).to({}){}{})", memory_.at(buffer), at, of, triton_type(program_.buffer(buffer).dtype),
+                     where.empty() ? "" : ", ", where));
   }
 
   // A position for each row at least, so that there is a mask for each.
@@ -336,8 +446,51 @@ class TritonPrinter {
     return depends_on(position, kernel_.outer) || depends_on(position, kernel_.inner) ? text : fmt::format("({} + row * 0)", text);
   }
 
-  static bool depends_on(sym::Expr position, const std::vector<sym::Expr>& axes) {
-    return std::ranges::any_of(axes, [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); });
+  // Directly, or by an index that is read from a place that does.
+  bool depends_on(sym::Expr position, const std::vector<sym::Expr>& axes) const {
+    if (std::ranges::any_of(axes, [&](sym::Expr axis) { return !axis.is_const() && sym::depends_on(position, axis); })) return true;
+    if (position.is_const()) return false;
+    return std::ranges::any_of(sym::free_symbols(position), [&](sym::Expr symbol) {
+      const loop::ValueSymbol* read = exprs_.value_symbol(symbol);
+      if (read == nullptr) return false;
+      for (const ExprId id : loop::reachable(exprs_, {read->index})) {
+        const loop::ExprOp& op = exprs_.node(id).op;
+        if (const auto* load = std::get_if<loop::Load>(&op); load != nullptr && depends_on(load->index[0], axes)) return true;
+        if (const auto* index = std::get_if<loop::Index>(&op); index != nullptr && depends_on(index->value, axes)) return true;
+      }
+      return false;
+    });
+  }
+
+  // ---- indices that are read, and what goes wrong
+
+  // Of elements that are there an index out of bounds is an error, the first of which the host is told; it becomes 0.
+  std::string index_read(sym::Expr symbol) {
+    for (const auto& scope : read_) {
+      if (const auto found = scope.find(symbol); found != scope.end()) return found->second;
+    }
+    const loop::ValueSymbol checked = *exprs_.value_symbol(symbol);
+    const std::string from = value(checked.index), size = index_.print(checked.size);
+    const std::string bad =
+        named("bad", there_and(fmt::format("(({0} < 0) | ({0} >= {1}))", from, size), depends_on(symbol, kernel_.inner)));
+    report(bad, 1, from,
+           fmt::format("({}).to(tl.int64)", checked.size.is_const() ? fmt::format("tl.full([1, 1], {}, tl.int64)", size) : size));
+    const std::string name = named("v", fmt::format("tl.where({}, 0, {}).to({})", bad, from, index_type_));
+    read_.back()[symbol] = name;
+    return name;
+  }
+  std::string there_and(const std::string& what, bool of_elements) const {
+    const std::string where = mask(of_elements);
+    return where.empty() ? what : fmt::format("{} & {}", where, what);
+  }
+  // As Failure of the other printer has it: code and step, index, size.
+  void report(const std::string& bad, int code, const std::string& index, const std::string& size) {
+    reports_errors_ = true;
+    const std::string place = named("place", fmt::format("{}.to(tl.int32) * 0", bad));
+    const std::string is_first = named("first_bad", fmt::format("{0} & (tl.load(failure + {1}, {0}, 1) == 0)", bad, place));
+    line(fmt::format("tl.store(failure + 1 + {}, {} + {}, {})", place, index, place, is_first));
+    line(fmt::format("tl.store(failure + 2 + {}, {} + {}, {})", place, size, place, is_first));
+    line(fmt::format("tl.store(failure + {0}, {1} + (step.to(tl.int64) << 32) + {0}, {2})", place, code, is_first));
   }
 
   // ---- values
@@ -369,9 +522,9 @@ class TritonPrinter {
   std::string value_where(const loop::Masked& op) {
     const std::string condition = value(op.condition);
     conditions_.push_back(condition);
-    scopes_.emplace_back();
+    scopes_.emplace_back(), read_.emplace_back();
     const std::string inside = value(op.value);
-    scopes_.pop_back();
+    scopes_.pop_back(), read_.pop_back();
     conditions_.pop_back();
     const std::string otherwise = value(op.otherwise);
     return named("chosen", fmt::format("tl.where({}, {}, {})", condition, inside, otherwise));
@@ -388,6 +541,7 @@ class TritonPrinter {
         [&](const loop::Compute& e) {
           std::vector<std::string> operands;
           for (const ExprId operand : e.operands) operands.push_back(value(operand));
+          if (divides_integers(exprs_, e)) operands[1] = nonzero(e.operands[1], operands[1]);
           return triton_scalar(e.op, exprs_.dtype(e.operands[e.op == ScalarOp::Where ? 1 : 0]), operands);
         },
         [&](const loop::Convert& e) { return triton_convert(exprs_.dtype(e.operand), node.dtype, value(e.operand)); },
@@ -399,16 +553,32 @@ class TritonPrinter {
         [&](const auto&) -> std::string { TOROID_CHECK(false, "an expression that is printed elsewhere"); });
   }
 
+  // A divisor; 0 is an error, and becomes 1.
+  std::string nonzero(ExprId id, const std::string& divisor) {
+    const bool of_elements = !kernel_.inner.empty() && varies_inside(id);
+    const std::string bad = named("bad", there_and(fmt::format("({} == 0)", divisor), of_elements));
+    report(bad, 2, "tl.full([1, 1], 0, tl.int64)", "tl.full([1, 1], 0, tl.int64)");
+    return named("divisor", fmt::format("tl.where({}, 1, {})", fmt::format("{} == 0", divisor), divisor));
+  }
+  bool varies_inside(ExprId id) const {
+    for (const ExprId each : loop::reachable(exprs_, {id})) {
+      const loop::ExprOp& op = exprs_.node(each).op;
+      if (std::holds_alternative<loop::Stashed>(op)) return true;
+      if (const auto* load = std::get_if<loop::Load>(&op); load != nullptr && depends_on(load->index[0], kernel_.inner)) return true;
+      if (const auto* index = std::get_if<loop::Index>(&op); index != nullptr && depends_on(index->value, kernel_.inner)) return true;
+    }
+    return false;
+  }
+
   std::string load(const loop::Load& e) {
     const loop::Buffer& buffer = program_.buffer(e.buffer);
-    std::string mask = depends_on(e.index[0], kernel_.inner) ? "is_element" : "is_row", at = place(e.index[0]);
-    if (!conditions_.empty()) {
-      mask += " & " + fmt::format("{}", fmt::join(conditions_, " & "));
-      at = fmt::format("tl.where({}, {}, 0)", mask, at);  // a place elsewhere may be none
-    }
+    const std::string at = place(e.index[0]), where = mask(depends_on(e.index[0], kernel_.inner));
     const DType dtype = loop::register_dtype(buffer.dtype);
-    return fmt::format("tl.load({} + {}, {}, 0){}", memory_.at(e.buffer), at, mask,
-                       dtype == buffer.dtype && dtype != DType::Bool ? "" : fmt::format(".to({})", triton_type(dtype)));
+    const std::string as = dtype == buffer.dtype && dtype != DType::Bool ? "" : fmt::format(".to({})", triton_type(dtype));
+    if (where.empty()) return fmt::format("tl.load({} + {}){}", memory_.at(e.buffer), at, as);
+    // A place where a condition does not hold may be none.
+    const std::string guarded = conditions_.empty() ? at : fmt::format("tl.where({}, {}, 0)", where, at);
+    return fmt::format("tl.load({} + {}, {}, 0){}", memory_.at(e.buffer), guarded, where, as);
   }
 
   const loop::LoopProgram& program_;
@@ -421,11 +591,14 @@ class TritonPrinter {
   std::unordered_map<loop::BufferId, std::string> memory_;
   sym::Expr rows_, length_;
   int64_t row_count_ = 1, width_ = 1;
-  bool is_looped_ = false, rounds_ = false;
+  bool is_looped_ = false, rounds_ = false, reports_errors_ = false;
+  std::string index_type_ = "tl.int64";
+  bool fills_rows_ = false, fills_elements_ = false;  // tiles are whole
   std::string lines_;
   size_t depth_ = 1;
   int counter_ = 0;
   std::vector<std::unordered_map<ExprId, std::string>> scopes_ = {{}};
+  std::vector<std::unordered_map<sym::Expr, std::string>> read_ = {{}};  // indices, by scope
   std::vector<std::string> conditions_;
   std::unordered_map<loop::AccumulatorId, std::pair<std::string, DType>> accumulated_;  // and its dtype
   std::unordered_map<loop::StashId, std::string> stashed_;

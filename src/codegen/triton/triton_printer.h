@@ -9,9 +9,10 @@
 //       is_element = is_row & (element < 1000)
 //       …
 //
-// A row that fits is one tile, in which stages share what they compute; a longer one is gone through piece by piece in each stage. Kernels
-// that it does not print are CUDA's, and the reason is known: indices that are read and checked, transposes in tiles, random numbers,
-// divisions of integers, special functions, arg-reductions, sums of columns.
+// A row that fits is one tile, in which stages share what they compute; a longer one is gone through piece by piece in each stage. Indices
+// have 32 bits where all of them fit. One that is read from a tensor is checked: an error is written where CUDA's kernels write it.
+// Kernels that it does not print are CUDA's, and the reason is known: transposes in tiles, random numbers, special functions,
+// arg-reductions, sums of columns beside rows.
 #pragma once
 
 #include <string>
@@ -29,6 +30,7 @@ struct PrintedTriton {
   std::vector<loop::BufferId> buffers;
   std::vector<sym::Expr> sizes;  // symbols, each an int64_t
   sym::Expr blocks;
+  bool reports_errors = false;  // then two more arguments: where to (gpu_abi.h), and the step's number
 };
 // Or why not. `step`: a Kernel or a ScanKernel; others are refused.
 std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Step& step);

@@ -47,12 +47,29 @@ graph(x: bf16[n, 48], y: bf16[48], c: bool[n, 48]) {
   expect_golden("codegen/testdata/triton_kernels.py.golden", text);
 }
 
+// Indices that are read are checked where an element is; a divisor too.
+TEST(TritonPrinter, ReportsIndicesOutOfBounds) {
+  std::string text = printed(R"(
+graph(x: bf16[50000, 768], p: bf16[1000, 768], i: i64[1000]) {
+  e: bf16[1000, 768] = aten::embedding(x, i)
+  y: bf16[1000, 768] = aten::add.Tensor(e, p)
+  return y
+})");
+  text += printed("graph(x: i64[100], y: i64[100]) {\n  z: i64[100] = aten::remainder.Tensor(x, y)\n  return z\n}");
+  text += printed(R"(
+graph(x: f32[300, 1000], i: i64[300, 40]) {
+  e: f32[300, 40] = aten::gather(x, 1, i)
+  y: f32[300] = aten::sum.dim_IntList(e, [1])
+  return y
+})");
+  expect_golden("codegen/testdata/triton_checks.py.golden", text);
+}
+
 TEST(TritonPrinter, SaysWhyAKernelIsNotInTriton) {
   struct {
     std::string_view program, reason;
   } const rows[] = {
-      {"graph(x: f32[100, 8], i: i64[5]) {\n  y: f32[5, 8] = aten::embedding(x, i)\n  return y\n}", "an index that is read from a tensor"},
-      {"graph(x: i64[100], y: i64[100]) {\n  z: i64[100] = aten::remainder.Tensor(x, y)\n  return z\n}", "mod of i64"},
+      {"graph(x: f32[100], y: f32[100]) {\n  z: f32[100] = aten::remainder.Tensor(x, y)\n  return z\n}", "mod of f32"},
       {"graph(x: f32[100]) {\n  z: f32[100] = aten::rand_like(x)\n  return z\n}", "random numbers"},
       {"graph(x: f32[100, 8]) {\n  z: i64[100] = aten::argmax(x, 1)\n  return z\n}", "the reduction argmax"},
       {"graph(x: f32[1000, 300]) {\n  y: f32[300, 1000] = aten::permute(x, [1, 0])\n  z: f32[300, 1000] = aten::clone(y)\n  return z\n}",

@@ -31,6 +31,19 @@ def product(a, b):
     return a * b
 
 
+# Of integers, toward minus infinity; what is left has the divisor's sign.
+@triton.jit
+def floor_div(a, b):
+    quotient = a // b
+    return tl.where((a % b != 0) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+
+
+@triton.jit
+def floor_mod(a, b):
+    rest = a % b
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
 )py";
 
 namespace {
@@ -137,6 +150,10 @@ std::string of_integers(ScalarOp op, DType dtype, const std::vector<std::string>
     case ScalarOp::Max: return fmt::format("tl.where({1} > {0}, {1}, {0})", x[0], x[1]);
     case ScalarOp::Where: return fmt::format("tl.where({}, {}, {})", x[0], x[1], x[2]);
     case ScalarOp::Div: refuse(op, dtype);
+    case ScalarOp::FloorDiv: return is_signed(dtype) ? fmt::format("floor_div({}, {})", x[0], x[1]) : fmt::format("{} // {}", x[0], x[1]);
+    case ScalarOp::TruncDiv: return fmt::format("{} // {}", x[0], x[1]);
+    case ScalarOp::Mod: return is_signed(dtype) ? fmt::format("floor_mod({}, {})", x[0], x[1]) : fmt::format("{} % {}", x[0], x[1]);
+    case ScalarOp::Fmod: return fmt::format("{} % {}", x[0], x[1]);
     default: break;
   }
   if (const std::string_view sign = infix_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);

@@ -114,6 +114,11 @@ void FunctionPrinter::print_triton_launch(const schedule::Step& kernel) {
   std::vector<std::string> passed;
   for (const BufferId id : made.buffers) passed.push_back(fmt::format("(void*)&{}", identifier(buffer(id).name)));
   for (const sym::Expr size : made.sizes) passed.push_back(fmt::format("(void*)&{}", identifier(size.node()->name)));
+  if (made.reports_errors) {
+    body_.write("void* const failure = gpu(runtime)->failure;");
+    body_.write(fmt::format("const int32_t step = {};", number_));
+    passed.insert(passed.end(), {"(void*)&failure", "(void*)&step"});
+  }
   write_grid_launch(name, passed, {made.blocks, 1, 1});
 }
 
