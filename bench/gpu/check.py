@@ -2,10 +2,11 @@
 """Checks and times toroid on a GPU in one go: conformance, then rows against PyTorch, eager and compiled, on the same device in the same run.
 
 usage: check.py TOROID CONFORMANCE_DIR OUT_DIR [--suites models,control_flow,opinfo] [--rows softmax,…] [--jobs N] [--inductor-seconds 60]
-                [--peers eager,inductor,max-autotune,flex,jax,libraries] [--mode default|max]
+                [--peers eager,inductor,max-autotune,flex,jax,libraries] [--mode default|max] [--device cuda|triton] [--every N]
 
---mode: of toroid; with max it tunes, which its compile time then has. --rows: names, or `further` for those of further_rows.py, which are
-else left out; `none`. --peers: eager and inductor (torch.compile in its default mode) unless told otherwise; the others are those of
+--mode: of toroid; with max it tunes, which its compile time then has. --device: triton for fused kernels in Triton, beside those that
+torch.compile makes. --every: of how many samples of a suite one is taken. --rows: names, `memory` for those of fused kernels alone, which
+memory bounds, or `further` for those of further_rows.py, which are else left out; `none`. --peers: eager and inductor (torch.compile in its default mode) unless told otherwise; the others are those of
 peers.py.
 
 TOROID: the command. CONFORMANCE_DIR: with folders of recorded cases, as the build unpacks them; their calls are CUDA graphs where they can
@@ -28,6 +29,10 @@ import models
 import peers
 import training
 import written_attention
+
+
+MEMORY_ROWS = ("pointwise_gelu_chain", "softmax", "layernorm_residual_gelu", "rmsnorm", "sum_dim0", "full_sum_sq", "cross_entropy",
+               "transpose_add")
 
 
 def run(command, log, timeout, **environment):
@@ -211,7 +216,7 @@ def time_row(torch, options, name, make_module, make, scratch, floor_ms=None, co
     arguments = make()
     module = as_module(torch, make_module())
     save_file({f"in{i}": each.cpu().contiguous() for i, each in enumerate(arguments)}, path("in"))
-    where = [path("pt2"), "--inputs", path("in"), "--device", "cuda"]
+    where = [path("pt2"), "--inputs", path("in"), "--device", options.device]
     with torch.no_grad():
         torch.export.save(torch.export.export(module, tuple(each.cpu() for each in arguments)), path("pt2"))
         module.cuda()
@@ -248,7 +253,7 @@ def time_training(torch, options, name, make_module, make, scratch):
     for kind in ("pt2", "state.pt2"):
         torch.export.save(training.export(torch, module, inputs, returns_state=kind != "pt2"), path(kind))
     module.cuda()
-    given = ["--inputs", path("in"), "--device", "cuda"]
+    given = ["--inputs", path("in"), "--device", options.device]
     old = [each.detach().clone() for each in module.parameters()]
     step = training.peer_step(torch, module, arguments, compile=False)
     step()
@@ -299,6 +304,8 @@ def main():
     parser.add_argument("--suite-seconds", type=float, default=200)
     parser.add_argument("--peers", default="eager,inductor")
     parser.add_argument("--mode", choices=("default", "max"), default="default")
+    parser.add_argument("--device", choices=("cuda", "triton"), default="cuda")
+    parser.add_argument("--every", default="1")
     options = parser.parse_args()
     options.peers = options.peers.split(",")
     for each in options.peers:
@@ -311,8 +318,8 @@ def main():
     summary = []
     for suite in filter(None, options.suites.split(",")):
         report = os.path.join(options.out, suite + ".json")
-        command = [options.toroid, "conform", os.path.join(options.conformance, suite), "--device", "cuda", "--jobs", options.jobs,
-                   "--json", report]
+        command = [options.toroid, "conform", os.path.join(options.conformance, suite), "--device", options.device, "--jobs", options.jobs,
+                   "--every", options.every, "--json", report]
         code, text, seconds = run(command, os.path.join(options.out, suite + ".txt"), options.suite_seconds, TOROID_CUDA_GRAPHS="first")
         summary.append(f"{suite:<12} {text.strip().splitlines()[-1] if text.strip() else code} in {seconds:.0f} s")
         print(summary[-1], flush=True)
@@ -322,7 +329,7 @@ def main():
         import torch
 
         scratch = tempfile.mkdtemp()
-        wanted = None if options.rows == "all" else options.rows.split(",")
+        wanted = None if options.rows == "all" else options.rows.replace("memory", ",".join(MEMORY_ROWS)).split(",")
         results = []
         cases = [(time_row, *each) for each in rows(torch)] + [(time_training, *each) for each in training.rows(torch)]
         if wanted:
