@@ -26,11 +26,13 @@ using schedule::Stage;
 constexpr int64_t kMostOfRow = 16384;  // elements of a tile that is a whole row
 constexpr int64_t kPiece = 2048;       // … and of a piece of a longer one
 constexpr int64_t kElementsOfTile = 1024;
+constexpr std::string_view kNoPlace = "9223372036854775807";
 constexpr int64_t kElementsOfWarp = 32 * 8;
 // Of a tile whose rows lie beside each other: so many elements, of rows that fill a line of memory. Programs are to fill the device.
 constexpr int64_t kElementsOfColumns = 8192;
 constexpr int64_t kMostColumns = 64, kFewestColumns = 32, kPrograms = 264;
-constexpr int64_t kChunk = 8;  // elements whose sum is a float, before sums are added in double
+constexpr int64_t kSquare = 64;  // a side of a tile that is read along one axis and written along another
+constexpr int64_t kChunk = 8;    // elements whose sum is a float, before sums are added in double
 
 // Integer expressions in Triton's language, whose divisions truncate as C's.
 class TritonIndex {
@@ -91,11 +93,14 @@ class TritonIndex {
 
 class TritonPrinter {
  public:
-  // `step`: which `kernel` is, or stands for.
-  TritonPrinter(const loop::LoopProgram& program, const schedule::Kernel& kernel, const schedule::Step& step)
-      : program_(program), exprs_(program.exprs), kernel_(kernel), step_(step), index_(exprs_, names_, [this](sym::Expr e) {
-          return index_read(e);
-        }) {}
+  // `step`: which `kernel` is, or stands for. `in_squares`: rows and elements are axes of a transpose.
+  TritonPrinter(const loop::LoopProgram& program, const schedule::Kernel& kernel, const schedule::Step& step, bool in_squares = false)
+      : program_(program),
+        exprs_(program.exprs),
+        kernel_(kernel),
+        step_(step),
+        in_squares_(in_squares),
+        index_(exprs_, names_, [this](sym::Expr e) { return index_read(e); }) {}
 
   PrintedTriton run() {
     refuse_what_is_not_printed();
@@ -134,7 +139,7 @@ class TritonPrinter {
 
  private:
   PrintedTriton finish(PrintedTriton result) {
-    result.blocks = sym::ceil_div(rows_, row_count_);
+    result.blocks = sym::ceil_div(rows_, row_count_) * (in_squares_ ? sym::ceil_div(length_, width_) : sym::Expr(1));
     result.reports_errors = reports_errors_;
     if (reports_errors_) {
       parameters_.insert(parameters_.end(), {"failure", "step"});
@@ -156,7 +161,6 @@ class TritonPrinter {
 
   void refuse_what_is_not_printed() const {
     const schedule::GpuLoops gpu = kernel_.gpu.value_or(schedule::GpuLoops{});
-    if (kernel_.tile) throw NotInTriton("a transpose in tiles");
     if (kernel_.product) throw NotInTriton("an epilogue of a product");
     if (gpu.pixels > 1) throw NotInTriton("a sliding window");
     if (gpu.blocks > 0) throw NotInTriton("sums of columns");
@@ -194,6 +198,10 @@ class TritonPrinter {
   void take_tile() {
     rows_ = schedule::product_of_extents(kernel_.outer);
     length_ = schedule::product_of_extents(kernel_.inner);
+    if (in_squares_) {
+      row_count_ = width_ = kSquare;
+      return;
+    }
     is_looped_ = !kernel_.inner.empty() && !(length_.is_const() && length_.value() <= kMostOfRow);
     if (kernel_.inner.empty()) {
       width_ = 1;
@@ -221,7 +229,11 @@ class TritonPrinter {
       for (const schedule::Statement& statement : stage.statements) {
         match(
             statement, [&](const schedule::Store& s) { values.push_back(s.value), places.push_back(s.position); },
-            [&](const schedule::Accumulate& s) { values.push_back(s.value); }, [&](const schedule::Keep& s) { values.push_back(s.value); });
+            [&](const schedule::Accumulate& s) {
+              values.push_back(s.value);
+              if (is_arg(s)) places.push_back(s.position);
+            },
+            [&](const schedule::Keep& s) { values.push_back(s.value); });
       }
     }
     for (const ExprId id : loop::reachable(exprs_, values)) {
@@ -251,10 +263,13 @@ class TritonPrinter {
 
   // Rows and elements that are there have masks, but where tiles are whole.
   void open_rows() {
-    const std::string_view wide = index_type_ == "tl.int32" ? "" : ".to(tl.int64)";
-    line(fmt::format("row = tl.program_id(0){1} * {0} + tl.arange(0, {0})[:, None]", row_count_, wide));
+    const std::string own = index_type_ == "tl.int32" ? "tl.program_id(0)" : "tl.program_id(0).to(tl.int64)";
+    const std::string pieces = in_squares_ ? index_.print(sym::ceil_div(length_, width_)) : "";
+    const std::string rows = in_squares_ ? fmt::format("({} // {})", own, pieces) : own;
+    line(fmt::format("row = {1} * {0} + tl.arange(0, {0})[:, None]", row_count_, rows));
     if (!fills_rows_) line(fmt::format("is_row = row < {}", index_.print(rows_)));
     decode(kernel_.outer, "row");
+    if (in_squares_) return open_elements(fmt::format("({} % {}) * {}", own, pieces, width_));
     if (!kernel_.inner.empty() && !is_looped_) open_elements("");
   }
 
@@ -302,9 +317,12 @@ class TritonPrinter {
       match(
           statement, [&](const schedule::Store& s) { store(s, false); },
           [&](const schedule::Accumulate& s) {  // of one element
-            const auto& accumulator = kernel_.accumulators[static_cast<size_t>(s.accumulator)];
-            accumulated_[s.accumulator] = {named("acc", value(s.value)), exprs_.dtype(s.value)};
-            if (accumulator.op == ReduceOp::ArgMin || accumulator.op == ReduceOp::ArgMax) throw NotInTriton("an arg-reduction");
+            if (is_arg(s)) {
+              accumulated_[s.accumulator] = {named("acc", fmt::format("({} + row * 0).to(tl.int64)", index_.print(s.position))),
+                                             DType::I64};
+            } else {
+              accumulated_[s.accumulator] = {named("acc", value(s.value)), exprs_.dtype(s.value)};
+            }
           },
           [&](const schedule::Keep& s) { stashed_[s.stash] = value(s.value); });
     }
@@ -313,15 +331,30 @@ class TritonPrinter {
   void row_stage(const Stage& stage) {
     if (is_looped_) return looped_stage(stage);
     // One that may be left out changes nothing where it is not: what it computes is there already.
-    const bool is_left_out = stage.condition && row_count_ == 1 && std::ranges::all_of(stage.statements, [](const auto& each) {
-                               return std::holds_alternative<schedule::Accumulate>(each);
+    const bool is_left_out = stage.condition && row_count_ == 1 && std::ranges::all_of(stage.statements, [&](const auto& each) {
+                               const auto* s = std::get_if<schedule::Accumulate>(&each);
+                               return s != nullptr && !is_arg(*s);
                              });
     if (is_left_out) return stage_where(stage);
     for (const schedule::Statement& statement : stage.statements) {
       match(
-          statement, [&](const schedule::Store& s) { store(s, true); }, [&](const schedule::Accumulate& s) { reduce(s, element_of(s)); },
+          statement, [&](const schedule::Store& s) { store(s, true); },
+          [&](const schedule::Accumulate& s) {
+            const std::string element = element_of(s);
+            reduce(s, element, is_arg(s) ? place_of(s) : "");
+          },
           [&](const schedule::Keep& s) { stashed_[s.stash] = value(s.value); });
     }
+  }
+
+  bool is_arg(const schedule::Accumulate& s) const {
+    const ReduceOp op = kernel_.accumulators[static_cast<size_t>(s.accumulator)].op;
+    return op == ReduceOp::ArgMin || op == ReduceOp::ArgMax;
+  }
+  // Of an element in its row; behind all of them where there is none.
+  std::string place_of(const schedule::Accumulate& s) {
+    const std::string at = element_or(fmt::format("({} + element * 0).to(tl.int64)", index_.print(s.position)), std::string(kNoPlace));
+    return whole(named("at", at), DType::I64);
   }
 
   // One row, whose sums stay what they begin with where the condition does not hold.
@@ -352,19 +385,21 @@ class TritonPrinter {
   // What each element of the tile gives to a sum.
   std::string element_of(const schedule::Accumulate& s) {
     const auto& [op, dtype] = type_of(s);
-    return whole(named("each", element_or(value(s.value), triton_identity(op, dtype))), dtype);
+    const std::string wide = dtype == exprs_.dtype(s.value) ? "" : fmt::format(".to({})", triton_type(dtype));
+    return whole(named("each", element_or(value(s.value) + wide, triton_identity(op, dtype))), dtype);
   }
 
   // Lanes have sums of their own, so that each is of few numbers.
   void looped_stage(const Stage& stage) {
     if (stage.condition) throw NotInTriton("a stage that may be left out and reads its row again");
-    std::vector<std::string> partial(stage.statements.size());
+    std::vector<std::string> partial(stage.statements.size()), places(stage.statements.size());
     for (size_t i = 0; i < stage.statements.size(); ++i) {
       const auto* s = std::get_if<schedule::Accumulate>(&stage.statements[i]);
       if (s == nullptr) continue;
       const auto& [op, dtype] = type_of(*s);
       partial[i] =
           named("lanes", fmt::format("tl.full([{}, {}], {}, {})", row_count_, width_, triton_identity(op, dtype), triton_type(dtype)));
+      if (is_arg(*s)) places[i] = named("places", fmt::format("tl.full([{}, {}], {}, tl.int64)", row_count_, width_, kNoPlace));
     }
     scopes_.emplace_back(), read_.emplace_back();
     line(fmt::format("for first in range(0, {}, {}):", index_.print(length_), width_));
@@ -376,7 +411,12 @@ class TritonPrinter {
           [&](const schedule::Accumulate& s) {
             const auto& [op, dtype] = type_of(s);
             const std::string element = element_of(s);
-            line(fmt::format("{} = {}", partial[i], triton_combine(op, dtype, partial[i], element)));
+            if (is_arg(s)) {
+              const std::string at = place_of(s);
+              line(fmt::format("{0}, {1} = {2}({0}, {1}, {3}, {4})", partial[i], places[i], triton_better(op), element, at));
+            } else {
+              line(fmt::format("{} = {}", partial[i], triton_combine(op, dtype, partial[i], element)));
+            }
           },
           [&](const schedule::Keep&) { throw NotInTriton("a row that is kept and does not fit a tile"); });
     }
@@ -385,11 +425,18 @@ class TritonPrinter {
     for (size_t i = 0; i < stage.statements.size(); ++i) {
       const auto* s = std::get_if<schedule::Accumulate>(&stage.statements[i]);
       if (s == nullptr) continue;
-      reduce(*s, partial[i]);
+      reduce(*s, partial[i], places[i]);
     }
   }
 
-  void reduce(const schedule::Accumulate& s, const std::string& tile) {
+  // `places`: of the elements, for the place of the best one.
+  void reduce(const schedule::Accumulate& s, const std::string& tile, const std::string& places) {
+    if (!places.empty()) {
+      const std::string best =
+          named("best", fmt::format("tl.reduce(({}, {}), 1, {}, keep_dims=True)", tile, places, triton_better(type_of(s).first)));
+      accumulated_[s.accumulator] = {best + "[1]", DType::I64};
+      return;
+    }
     accumulated_[s.accumulator] = {named("acc", reduced(s, tile)), dtype_of_sum(s)};
   }
   // Where sums are to be the most exact, they are added in double.
@@ -415,9 +462,11 @@ class TritonPrinter {
     return triton_convert(is, dtype, name);
   }
 
+  // What is reduced has 32 bits at least where its place is asked for.
   std::pair<ReduceOp, DType> type_of(const schedule::Accumulate& s) const {
     const auto& accumulator = kernel_.accumulators[static_cast<size_t>(s.accumulator)];
-    return {accumulator.op, exprs_.dtype(s.value)};
+    const DType dtype = exprs_.dtype(s.value);
+    return {accumulator.op, is_arg(s) && size_bytes(dtype) < 4 ? DType::I32 : dtype};
   }
 
   // A tile in all its elements, of one dtype.
@@ -586,6 +635,7 @@ class TritonPrinter {
   const schedule::Kernel& kernel_;
   const schedule::Step& step_;
   SymbolNames names_;
+  bool in_squares_;
   TritonIndex index_;
   std::vector<std::string> parameters_;
   std::unordered_map<loop::BufferId, std::string> memory_;
@@ -604,11 +654,28 @@ class TritonPrinter {
   std::unordered_map<loop::StashId, std::string> stashed_;
 };
 
+// The same, whose rows end with the axis that some loads are contiguous along, and whose elements are the other one's. Triton turns a tile
+// by itself where two accesses want it differently.
+schedule::Kernel with_squares(schedule::Kernel kernel) {
+  const sym::Expr rows = *kernel.tile;
+  kernel.inner = {kernel.outer.back()};
+  kernel.outer.pop_back();
+  std::erase(kernel.outer, rows);
+  kernel.outer.push_back(rows);
+  for (Stage& stage : kernel.stages) stage.inner = true;
+  kernel.tile.reset();
+  kernel.tiled_loads.clear();
+  return kernel;
+}
+
 }  // namespace
 
 std::variant<PrintedTriton, std::string> print_triton(const loop::LoopProgram& program, const schedule::Step& step) {
   try {
-    if (const auto* kernel = std::get_if<schedule::Kernel>(&step)) return TritonPrinter(program, *kernel, step).run();
+    if (const auto* kernel = std::get_if<schedule::Kernel>(&step)) {
+      const std::optional<schedule::Kernel> turned = kernel->tile ? std::optional(with_squares(*kernel)) : std::nullopt;
+      return TritonPrinter(program, turned ? *turned : *kernel, step, turned.has_value()).run();
+    }
     const auto* scan = std::get_if<schedule::ScanKernel>(&step);
     if (scan == nullptr) throw NotInTriton("neither a map nor a reduction nor a scan");
     schedule::Kernel axes;

@@ -11,8 +11,8 @@
 //
 // A row that fits is one tile, in which stages share what they compute; a longer one is gone through piece by piece in each stage. Indices
 // have 32 bits where all of them fit. One that is read from a tensor is checked: an error is written where CUDA's kernels write it.
-// Kernels that it does not print are CUDA's, and the reason is known: transposes in tiles, random numbers, special functions,
-// arg-reductions, sums of columns beside rows.
+// A transpose has square tiles. Kernels that it does not print are CUDA's, and the reason is known: random numbers, special functions, sums
+// of columns beside rows.
 #pragma once
 
 #include <string>

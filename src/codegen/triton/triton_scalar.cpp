@@ -31,6 +31,42 @@ def product(a, b):
     return a * b
 
 
+# The rational function that CUDA's kernels have, without a branch.
+@triton.jit
+def erf(x):
+    c = tl.where(x < -3.925, -3.925, x)
+    c = tl.where(c > 3.925, 3.925, c)
+    t = c * c
+    p = t * 2.04625439e-06 + 2.84827664e-04
+    p = p * t + 3.77162173e-03
+    p = p * t + 5.27664125e-02
+    p = p * t + 1.90571398e-01
+    p = p * t + 1.12837911
+    q = t * 3.80493220e-05 + 1.16364297e-03
+    q = q * t + 1.49813211e-02
+    q = q * t + 1.14173546e-01
+    q = q * t + 5.02222240e-01
+    q = q * t + 1.0
+    y = c * (p / q)
+    y = tl.where(y < -1.0, -1.0, y)
+    return tl.where(y > 1.0, 1.0, y)
+
+
+# As `least` and `most`, with the place of each.
+@triton.jit
+def least_at(a, i, b, j):
+    is_same = (a == b) | ((a != a) & (b != b))
+    is_other = (b < a) | ((b != b) & (a == a)) | (is_same & (j < i))
+    return tl.where(is_other, b, a), tl.where(is_other, j, i)
+
+
+@triton.jit
+def most_at(a, i, b, j):
+    is_same = (a == b) | ((a != a) & (b != b))
+    is_other = (b > a) | ((b != b) & (a == a)) | (is_same & (j < i))
+    return tl.where(is_other, b, a), tl.where(is_other, j, i)
+
+
 # Of integers, toward minus infinity; what is left has the divisor's sign.
 @triton.jit
 def floor_div(a, b):
@@ -118,9 +154,11 @@ std::string of_floats(ScalarOp op, DType dtype, const std::vector<std::string>& 
     case ScalarOp::Reciprocal:
       return is_single ? fmt::format("tl.div_rn(tl.full([1, 1], 1.0, tl.float32), {})", x[0]) : fmt::format("1.0 / {}", x[0]);
     case ScalarOp::ExpNormal: return fmt::format("tl.where({0} < {1}, 0.0, libdevice.exp({0}))", x[0], is_single ? "-87.3" : "-708.0");
-    case ScalarOp::Sigmoid:
-      return is_single ? fmt::format("tl.div_rn(tl.full([1, 1], 1.0, tl.float32), 1.0 + libdevice.exp({} * -1.0))", x[0])
-                       : fmt::format("1.0 / (1.0 + libdevice.exp({} * -1.0))", x[0]);
+    case ScalarOp::Erf:
+      if (is_single) return fmt::format("erf({})", x[0]);
+      break;
+    // Triton's division is within two units in the last place.
+    case ScalarOp::Sigmoid: return fmt::format("1.0 / (1.0 + libdevice.exp({} * -1.0))", x[0]);
     case ScalarOp::IsNan: return fmt::format("{0} != {0}", x[0]);
     case ScalarOp::IsInf: return fmt::format("tl.abs({}) == float(\"inf\")", x[0]);
     case ScalarOp::Min: return fmt::format("least({}, {})", x[0], x[1]);
@@ -226,11 +264,15 @@ std::string triton_identity(ReduceOp op, DType dtype) {
     case ReduceOp::Any: return "0";
     case ReduceOp::All: return "1";
     case ReduceOp::Prod: return is_real ? "1.0" : "1";
+    case ReduceOp::ArgMin:
     case ReduceOp::Min: return is_real ? "float(\"inf\")" : dtype == DType::Bool ? "1" : most_integer();
+    case ReduceOp::ArgMax:
     case ReduceOp::Max: return is_real ? "float(\"-inf\")" : dtype == DType::Bool ? "0" : least_integer();
     default: throw NotInTriton(fmt::format("the reduction {}", to_string(op)));
   }
 }
+
+std::string triton_better(ReduceOp op) { return op == ReduceOp::ArgMin ? "least_at" : "most_at"; }
 
 std::string triton_combine(ReduceOp op, DType dtype, const std::string& a, const std::string& b) {
   const bool is_bool = dtype == DType::Bool;

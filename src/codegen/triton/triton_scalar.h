@@ -33,6 +33,8 @@ std::string triton_convert(DType from, DType to, const std::string& operand);
 // Reductions: what an element is that changes nothing, what combines two tiles, and a tile's elements along dim 1, which stays.
 std::string triton_identity(ReduceOp op, DType dtype);
 std::string triton_combine(ReduceOp op, DType dtype, const std::string& a, const std::string& b);
+// Of ArgMin and ArgMax: the function that takes two elements, each with its place, and gives the better one.
+std::string triton_better(ReduceOp op);
 std::string triton_reduce(ReduceOp op, DType dtype, const std::string& tile);
 
 // What stands before each kernel: imports, and the functions that the above call.
