@@ -116,7 +116,7 @@ int cmd_tuning_worker(int argc, const char* const* argv) {
   flags.add_option("--gpu", gpu, "the number of the GPU that programs run on").between(0, 1023).shows_default();
   flags.add_flag("--keep-products", keeps_products, "keep in the cache which of a library's kernels were the quickest for its calls");
   if (const auto status = flags.read(argc, argv)) return *status;
-  const std::shared_ptr<cuda::ProductMemory> products = keeps_products ? cached_products() : nullptr;
+  const std::shared_ptr<cuda::ProductMemory> products = keeps_products ? cached_products(true) : nullptr;
   const tune::TrialMaker kernels = tune::trials_of_kernels(runtime_choices());
   return tune::serve_tuning([&](const tune::Request& request) {
     const std::optional<tune::ProgramsToTry> programs = tune::parse_programs(request.problem);

@@ -8,7 +8,8 @@
 
 namespace toroid {
 
-// The user's cache, opened when the first product asks.
-std::shared_ptr<cuda::ProductMemory> cached_products();
+// The user's cache, opened when the first product asks. Thorough: what was measured of few suggestions is not found; what was measured of
+// many is, by all.
+std::shared_ptr<cuda::ProductMemory> cached_products(bool is_thorough);
 
 }  // namespace toroid

@@ -212,7 +212,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   const std::filesystem::path& path = file->path();
   CompiledModel model;
   model.gpu = options.gpu;
-  if (use_cache_ && is_device(options.target)) model.products = cached_products();
+  if (use_cache_ && is_device(options.target)) model.products = cached_products(options.choose.measure);
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
   // The part of a process is found by its graph: its constants are not those of the file.
@@ -266,7 +266,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
   model.gpu = options.gpu;
-  if (use_cache_ && is_device(options.target)) model.products = cached_products();
+  if (use_cache_ && is_device(options.target)) model.products = cached_products(options.choose.measure);
   take_levels(model, options, toolchain());
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);

@@ -15,7 +15,8 @@ using Status = BlasStatus;
 using Algorithm = BlasAlgorithm;
 using Heuristic = BlasHeuristic;
 
-constexpr size_t kWorkspace = 32 << 20;  // as much as the library asks for on Hopper
+constexpr size_t kWorkspace = 32 << 20;            // as much as the library asks for on Hopper
+constexpr size_t kMost = 8, kMostIfThorough = 40;  // algorithms that are timed
 
 const BlasLt& lt() { return blas_lt(); }
 
@@ -102,8 +103,8 @@ class Products::Plan {
   }
 
   bool has_elements() const { return product.rows * product.columns * product.batches * product.depth > 0; }
-  // Asks the library for algorithms.
-  void find_algorithms(void* handle);
+  // Asks the library for algorithms, so many at most.
+  void find_algorithms(void* handle, size_t most);
   // The one that was measured before; false where these bytes are none.
   bool recall(std::string_view bytes);
   Status multiply(void* handle, const Algorithm& algorithm, const void* a, const void* b, void* out, void* workspace,
@@ -147,15 +148,14 @@ Products::Plan::Plan(const Product& its) : product(its) {
   layout(&out_, product.dtype, product.rows, product.columns, product.out_leading, product.out_batch_stride);
 }
 
-void Products::Plan::find_algorithms(void* handle) {
-  constexpr int kMost = 8;
+void Products::Plan::find_algorithms(void* handle, size_t most) {
   void* preference = nullptr;
   check_status(lt().preference_create(&preference), "to describe a preference");
   const uint64_t bytes = kWorkspace;
   lt().preference_set(preference, lt().workspace, &bytes, sizeof bytes);
-  algorithms.resize(kMost);
+  algorithms.resize(most);
   int found = 0;
-  const Status status = lt().heuristic(handle, matmul_, b_, a_, out_, out_, preference, kMost, algorithms.data(), &found);
+  const Status status = lt().heuristic(handle, matmul_, b_, a_, out_, out_, preference, static_cast<int>(most), algorithms.data(), &found);
   lt().preference_destroy(preference);
   algorithms.resize(status == 0 ? static_cast<size_t>(found) : 0);
   is_decided = algorithms.size() < 2;
@@ -197,7 +197,7 @@ Products::Plan* Products::plan_of(const Product& product) {
     auto plan = std::make_unique<Plan>(product);
     if (plan->has_elements()) {
       const std::optional<std::string> known = memory_ ? memory_->find(remembered_as(product)) : std::nullopt;
-      if (!known || !plan->recall(*known)) plan->find_algorithms(handle_);
+      if (!known || !plan->recall(*known)) plan->find_algorithms(handle_, memory_ && memory_->is_thorough() ? kMostIfThorough : kMost);
     }
     undecided_ += plan->is_decided ? 0 : 1;
     slot = std::move(plan);

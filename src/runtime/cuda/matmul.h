@@ -2,8 +2,9 @@
 //
 //   C = A B, row-major   =>   C' = B' A', column-major, as the library sees the same memory
 //
-// The library suggests up to eight algorithms for a product. The first one serves until sizes come again; then all are timed, once, and the
-// quickest stays: in this process, and where there is a memory for it (product_memory.h), in those that follow.
+// The library suggests up to eight algorithms for a product, forty where the memory is thorough. The first one serves until sizes come
+// again; then all are timed, once, and the quickest stays: in this process, and where there is a memory for it (product_memory.h), in those
+// that follow.
 //
 // Products of float32 are computed in float32: never in tf32, as PyTorch does by default.
 #pragma once

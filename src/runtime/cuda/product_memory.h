@@ -13,6 +13,8 @@ class ProductMemory {
   // `product`: its sizes and strides, on which GPU, by which version of the library. The bytes that keep() was given for it.
   virtual std::optional<std::string> find(const std::string& product) = 0;
   virtual void keep(const std::string& product, std::string_view algorithm) = 0;
+  // May measuring take longer, so that more of a library's suggestions are timed?
+  virtual bool is_thorough() const { return false; }
 };
 
 }  // namespace toroid::cuda
