@@ -74,6 +74,18 @@ def rows(torch, bytes_per_s):
            floor_ms((4 * 128 + 8) * (1 << 20)), results)
     yield ("embedding_backward", lambda gradient, where: torch.ops.aten.embedding_dense_backward(gradient, where, 50257, -1, False),
            lambda: (make(16384, 768), numbers(50257, 16384)), floor_ms(2 * 768 * (16384 + 50257) + 8 * 16384), results)
+    def deep(x, first, second):
+        y = functional.relu(functional.conv3d(x.permute(0, 4, 1, 2, 3), first, padding=1))
+        return functional.conv3d(y, second, padding=1).permute(0, 2, 3, 4, 1)
+
+    yield ("conv3d_64", deep, lambda: (make(2, 16, 56, 56, 64), make(64, 64, 3, 3, 3), make(64, 64, 3, 3, 3)),
+           floor_ms(operations=2 * 2 * 2 * 16 * 56 * 56 * 64 * 64 * 27), results)
+    for groups, width, side in ((32, 4, 56), (32, 16, 14), (8, 64, 28)):
+        channels = groups * width
+        yield (f"conv_{groups}_groups_of_{width}",
+               lambda x, w, groups=groups: functional.relu(functional.conv2d(x.permute(0, 3, 1, 2), w, padding=1, groups=groups)).permute(0, 2, 3, 1),
+               lambda channels=channels, width=width, side=side: (make(64, side, side, channels), make(channels, width, 3, 3)),
+               floor_ms(2 * 2 * 64 * side * side * channels, 2 * 64 * side * side * channels * width * 9), results)
     # As it lies: channels beside each other.
     yield ("depthwise_7x7", lambda x, w: functional.conv2d(x.permute(0, 3, 1, 2), w, padding=3, groups=384).permute(0, 2, 3, 1),
            lambda: (make(64, 28, 28, 384), make(384, 1, 7, 7)), floor_ms(2 * 2 * 64 * 28 * 28 * 384), results)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lower/convolutions/deep_convolution.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "support/match.h"
 
@@ -39,7 +40,8 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
     }
   };
   for (const Node& node : graph.nodes()) {
-    if (is_channels_last_convolution(graph, node) || (in_tiles && phased_convolution(graph, node))) {
+    const bool is_in_tiles = in_tiles && (phased_convolution(graph, node) || deep_convolution(graph, node));
+    if (is_channels_last_convolution(graph, node) || is_in_tiles) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;
     }

@@ -12,8 +12,8 @@ namespace toroid {
 bool is_channels_last_convolution(const Graph& graph, const Node& node);
 
 // By value: should it, if it comes to be in memory, have the strides of channels_last_strides? Convolutions' results do, and what is
-// computed from them element by element or over windows. `in_tiles`: so do transposed ones that are computed as others
-// (phased_convolution.h).
+// computed from them element by element or over windows. `in_tiles`: so do transposed ones and ones along three dims
+// that are computed as others (phased_convolution.h, deep_convolution.h).
 std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles = false);
 
 // [N, C, spatial...] with C innermost.

@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "lower/attention/visible_scores.h"
+#include "lower/convolutions/deep_convolution.h"
 #include "lower/convolutions/filter_gradient.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "lower/lower.h"
@@ -145,6 +146,8 @@ class Lowering {
   loop::Operand operand_in_packs(const Node& node, ValueId id, bool as_a_whole);
   void lower_filter_gradient(const Node& node, const FilterGradient& it);
   void lower_phased_convolution(const Node& node, const PhasedConvolution& it);
+  loop::Operand deep_copy(const Node& node, ValueId image, const DeepConvolution& it);
+  void lower_deep_convolution(const Node& node, const DeepConvolution& it);
   static bool is_in_packs(const loop::Operand& image, int pack);
   void lower_convolution_loops(const Node& node);
   LoadAt elements_of(ValueId id, std::string_view suffix, std::vector<sym::Expr> strides, bool is_copied);

@@ -122,6 +122,24 @@ graph(a: f64[2, 4, 9], w: f64[6, 2, 3], b: f64[6], c: f64[2, 3, 4, 5, 6], v: f64
   z1: f64[2, 2, 3, 3, 3] = aten::conv3d(c, v, none, [2, 2, 2], [1, 1, 1])
   return y, z, z1
 })"},
+    {"three_dims_on_tensor_cores", R"(
+graph(a: bf16[2, 16, 5, 6, 7], w: bf16[24, 16, 3, 3, 3], b: bf16[24], v: bf16[8, 24, 3, 1, 1], u: bf16[16, 3, 1, 3, 3], c: bf16[1, 3, 4, 9, 8]) {
+  y: bf16[2, 24, 5, 6, 7] = aten::conv3d(a, w, b, [1, 1, 1], [1, 1, 1])
+  r: bf16[2, 24, 5, 6, 7] = aten::relu(y)
+  z: bf16[2, 8, 2, 6, 7] = aten::conv3d(r, v, none, [2, 1, 1], [1, 0, 0], [2, 1, 1])
+  t: bf16[1, 16, 4, 5, 4] = aten::conv3d(c, u, none, [1, 2, 2], [0, 1, 1])
+  return r, z, t
+})"},
+    {"three_dims_of_any_shape",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [3, 64]
+graph(a: f32[s0, 5, s1, 6, 7], w: f32[8, 5, 3, 2, 3], b: f32[8]) {
+  y: f32[s0, 8, s1, 5, 7] = aten::conv3d(a, w, b, [1, 1, 1], [1, 0, 1])
+  z: f32[s0, 8, s1, 5, 7] = aten::silu(y)
+  return z
+})",
+     {{{"s0", 1}, {"s1", 3}}, {{"s0", 3}, {"s1", 4}}}},
     {"transposed", R"(
 graph(a: f32[2, 6, 5, 4], w: f32[6, 3, 3, 2], b: f32[6], c: bf16[1, 4, 7], v: bf16[4, 5, 4]) {
   y: f32[2, 6, 11, 11] = aten::conv_transpose2d.input(a, w, b, [2, 3], [1, 0], [0, 0], 2, [2, 1])

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lower/convolutions/convolution_loops.h"
+#include "lower/convolutions/deep_convolution.h"
 #include "lower/convolutions/filter_gradient.h"
 #include "lower/convolutions/packed_convolution.h"
 #include "lower/convolutions/phased_convolution.h"
@@ -18,6 +19,7 @@ void Lowering::lower_convolution(const Node& node) {
     if (const auto it = filter_gradient_of(graph_, node); it && is_main) return lower_filter_gradient(node, *it);
     if (const auto it = phased_convolution(graph_, node); it && is_main) return lower_phased_convolution(node, *it);
     if (is_packed_convolution(graph_, node)) return lower_packed_convolution(node);
+    if (const auto it = deep_convolution(graph_, node)) return lower_deep_convolution(node, *it);
   }
   if (options_.convolutions_as_loops) return lower_convolution_loops(node);
   if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
@@ -128,6 +130,39 @@ void Lowering::lower_filter_gradient(const Node& node, const FilterGradient& it)
   of_parts.insert(of_parts.end(), own.begin(), own.end());
   add_computation(loop::Reduction{own, {of_parts[0]}, ReduceOp::Sum, load(sums_of_parts, of_parts)}, {sums}, {node.provenance});
   define(id, std::move(axes), exprs().convert(load(sums, index), dtype(id)), {node.provenance});
+}
+
+// The image's copy. Where channels are packs, taps have a dim of their own, so that packs are read as such.
+loop::Operand Lowering::deep_copy(const Node& node, ValueId image, const DeepConvolution& it) {
+  const LoadAt element = [&](const std::vector<sym::Expr>& index) { return at(image, index); };
+  if (!sym::known_divisible(it.channels, channels_of_pack(dtype(image)))) {
+    return packed_copy(node, image, it.image_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& of) {
+      return deep_image(exprs(), it, sizes(image), deep_place(it, axes), of);
+    });
+  }
+  operand(image, false);  // puts it in memory
+  const std::vector<sym::Expr> made = {sizes(image)[0], it.depth, it.image_sizes[2], it.image_sizes[3], it.taps, it.channels};
+  const BufferId buffer = prepared_if_constant(image, new_buffer(graph_.value(image).name + "_packed", dtype(image), made));
+  std::vector<sym::Expr> axes = fresh_axes(made);
+  const DeepPlace place{axes[0], axes[1], axes[2], axes[3], axes[4], axes[5]};
+  const ExprId value = deep_image(exprs(), it, sizes(image), place, element);
+  add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
+  return {buffer, it.image_sizes, channels_last_strides(it.image_sizes), 0};
+}
+
+void Lowering::lower_deep_convolution(const Node& node, const DeepConvolution& it) {
+  const ValueId id = node.outputs[0], image = node.inputs[0], weight = node.inputs[1];
+  loop::Call call{it.op, {deep_copy(node, image, it)}};
+  call.operands.push_back(packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
+    return deep_filter(exprs(), it, axes, element);
+  }));
+  const BufferId out = prepared_if_constant(id, new_buffer(graph_.value(id).name, dtype(id), it.output_sizes));
+  loops_->buffer(out).strides = channels_last_strides(it.output_sizes);
+  add_computation(std::move(call), {out}, {node.provenance});
+  std::vector<sym::Expr> axes = fresh_axes(sizes(id));
+  const ExprId value = exprs().load(out, {axes[0] * it.depth + axes[2], axes[1], axes[3], axes[4]}, dtype(id));
+  define(id, axes, node.inputs.size() > 2 ? exprs().compute(ScalarOp::Add, {value, at(node.inputs[2], {axes[1]})}) : value,
+         {node.provenance});
 }
 
 void Lowering::lower_phased_convolution(const Node& node, const PhasedConvolution& it) {
