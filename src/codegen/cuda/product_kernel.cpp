@@ -124,7 +124,7 @@ class ProductPrinter : public ThreadPrinter {
     if (pixels_across)
       shape_ = {.rows = it.k, .columns = it.p * it.q, .depth = it.depth(), .batches = it.n};
     else
-      shape_ = {.rows = it.rows(), .columns = it.k, .depth = it.depth()};
+      shape_ = {.rows = it.rows(), .columns = it.k * it.groups, .depth = it.depth()};
     std::vector<sym::Expr> numbers = numbers_of(it);
     numbers.push_back(it.image_offset);
     const std::string image = body_.fresh("image"), filters = body_.fresh("filters");

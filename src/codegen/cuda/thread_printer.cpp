@@ -12,9 +12,25 @@ using loop::BufferId;
 using loop::ExprId;
 
 std::vector<sym::Expr> numbers_of(const schedule::ConvolutionShape& it) {
-  return {it.n,          it.h,           it.w,        it.c,         it.k,         it.r,          it.s,          it.p,
-          it.q,          it.stride_h,    it.stride_w, it.padding_h, it.padding_w, it.dilation_h, it.dilation_w, it.image_stride,
-          it.row_stride, it.pixel_stride};
+  return {it.n,
+          it.h,
+          it.w,
+          it.c,
+          it.k,
+          it.r,
+          it.s,
+          it.p,
+          it.q,
+          it.groups,
+          it.stride_h,
+          it.stride_w,
+          it.padding_h,
+          it.padding_w,
+          it.dilation_h,
+          it.dilation_w,
+          it.image_stride,
+          it.row_stride,
+          it.pixel_stride};
 }
 
 std::vector<std::string> overlap_text(const schedule::Overlap& overlap) {

@@ -122,6 +122,13 @@ graph(a: f64[2, 4, 9], w: f64[6, 2, 3], b: f64[6], c: f64[2, 3, 4, 5, 6], v: f64
   z1: f64[2, 2, 3, 3, 3] = aten::conv3d(c, v, none, [2, 2, 2], [1, 1, 1])
   return y, z, z1
 })"},
+    {"groups_on_tensor_cores", R"(
+graph(a: bf16[2, 48, 9, 7], w: bf16[48, 16, 3, 3], b: bf16[48], c: f16[3, 160, 5, 5], v: f16[144, 80, 1, 1]) {
+  y: bf16[2, 48, 5, 4] = aten::conv2d(a, w, b, [2, 2], [1, 1], [1, 1], 3)
+  z: bf16[2, 48, 5, 4] = aten::relu(y)
+  t: f16[3, 144, 5, 5] = aten::conv2d(c, v, none, [1, 1], [0, 0], [1, 1], 2)
+  return z, t
+})"},
     {"three_dims_on_tensor_cores", R"(
 graph(a: bf16[2, 16, 5, 6, 7], w: bf16[24, 16, 3, 3, 3], b: bf16[24], v: bf16[8, 24, 3, 1, 1], u: bf16[16, 3, 1, 3, 3], c: bf16[1, 3, 4, 9, 8]) {
   y: bf16[2, 24, 5, 6, 7] = aten::conv3d(a, w, b, [1, 1, 1], [1, 1, 1])

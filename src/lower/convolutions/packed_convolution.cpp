@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kPackBytes = 16, kOfPixel = 4;  // channels of one pixel of a pair
 constexpr int64_t kFilters = 8;               // whose results are written at once
+constexpr int64_t kLeastOfGroup = 16;         // filters and channels: of fewer, most of a tile is in vain
 
 // Where an element of a pair is, in the last dim of what there was: `before` its first place.
 sym::Expr place_in_pairs(const std::vector<sym::Expr>& index, sym::Expr before) {
@@ -36,14 +37,19 @@ loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId v
 
 bool is_packed_convolution(const Graph& graph, const Node& node) {
   const auto* op = std::get_if<Convolution>(&node.op);
-  if (op == nullptr || !is_channels_last_convolution(graph, node) || !op->groups.is_const(1)) return false;
+  if (op == nullptr || !is_channels_last_convolution(graph, node) || !op->groups.is_const()) return false;
   const std::vector<sym::Expr>& filters = graph.type(node.inputs[1]).sizes;
   const bool is_known = std::all_of(filters.begin(), filters.end(), [](sym::Expr size) { return size.is_const() && size.value() > 0; });
   const std::vector<sym::Expr>& sizes = graph.type(node.outputs[0]).sizes;
   sym::Expr pixels = sizes[0];
   for (size_t d = 2; d < sizes.size(); ++d) pixels = pixels * sizes[d];
   const bool has_too_many = pixels.is_const() && pixels.value() > kMostPixels;
-  return is_known && !has_too_many && sym::known_divisible(filters[0], kFilters);
+  if (!is_known || has_too_many) return false;
+  const int64_t groups = op->groups.value(), of_group = filters[0].value() / groups;
+  if (groups == 1) return of_group % kFilters == 0;
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  const bool are_packs = of_group % kFilters == 0 && filters[1].value() % channels_of_pack(dtype) == 0;
+  return is_reduced_float(dtype) && are_packs && std::min(of_group, filters[1].value()) >= kLeastOfGroup;
 }
 
 int channels_of_pack(DType dtype) { return kPackBytes / static_cast<int>(size_bytes(dtype)); }

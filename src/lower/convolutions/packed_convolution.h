@@ -17,8 +17,8 @@ inline constexpr int64_t kMostPixels = (int64_t{1} << 31) - 256;
 // The value, or zero where the condition, a number, does not hold.
 loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId value);
 
-// Of float32 or narrower floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8, and no
-// more pixels than 32 bits count.
+// Of float32 or narrower floats, along one or two dims, with filters of known sizes whose number is a multiple of 8, and no more pixels than
+// 32 bits count. With groups those of 16-bit floats, where each group has 16 channels and filters at least.
 bool is_packed_convolution(const Graph& graph, const Node& node);
 
 // Channels of a pack.

@@ -21,8 +21,7 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
                                            bool inputs_are_aligned) {
   const auto* op = std::get_if<Convolution>(&call.op);
   if (op == nullptr || outputs.size() != 1 || call.operands.size() != 2) return {{}, "it is no convolution"};
-  if (op->transposed || !op->groups.is_const(1) || op->stride.size() > 2)
-    return {{}, "a kernel in tiles makes convolutions along one or two dims only, without groups"};
+  if (op->transposed || op->stride.size() > 2) return {{}, "a kernel in tiles makes convolutions along one or two dims only"};
   const loop::Buffer& result = program.buffer(outputs[0]);
   const loop::Operand &image = call.operands[0], &filters = call.operands[1];
   if (!is_reduced_float(result.dtype) && result.dtype != DType::F32) return {{}, "a kernel in tiles makes convolutions of floats only"};
@@ -32,7 +31,8 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
     const bool is_aligned = inputs_are_aligned || buffer.kind != loop::BufferKind::Input;
     return buffer.dtype == result.dtype && is_aligned && may_begin(operand.offset) && may_begin(operand.sizes[1]);
   };
-  if (!fits(image) || !fits(filters) || !sym::known_divisible(filters.sizes[0], kEight))
+  const sym::Expr filters_of_group = sym::floor_div(filters.sizes[0], op->groups);
+  if (!fits(image) || !fits(filters) || !sym::known_divisible(filters_of_group, kEight))
     return {{}, "the convolution's channels are not in packs of 16 bytes"};
   const bool is_contiguous = filters.offset.is_const(0) && are_equal(filters.strides, channels_last_strides(filters.sizes)) &&
                              are_equal(result.strides, channels_last_strides(result.sizes));
@@ -41,8 +41,9 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
     return {{}, "the convolution's channels are not next to each other"};
   const size_t last = image.sizes.size() - 1, dims = op->stride.size();
   ConvolutionShape shape{.dtype = result.dtype, .image = image.buffer, .filters = filters.buffer, .image_offset = image.offset};
-  shape.n = image.sizes[0], shape.c = image.sizes[1], shape.w = image.sizes[last], shape.q = result.sizes[last];
-  shape.k = filters.sizes[0], shape.s = filters.sizes[last];
+  shape.n = image.sizes[0], shape.c = filters.sizes[1], shape.groups = op->groups, shape.w = image.sizes[last],
+  shape.q = result.sizes[last];
+  shape.k = filters_of_group, shape.s = filters.sizes[last];
   shape.stride_w = op->stride[dims - 1], shape.padding_w = op->padding[dims - 1], shape.dilation_w = op->dilation[dims - 1];
   shape.image_stride = image.strides[0], shape.pixel_stride = image.strides[last];
   if (dims == 2) {
@@ -68,7 +69,7 @@ bool suits_tma(const ConvolutionShape& shape) {
   };
   const bool is_window = std::ranges::all_of(std::array{shape.image_stride, shape.row_stride, shape.pixel_stride},
                                              [](sym::Expr stride) { return sym::known_lt(0, stride); });
-  return is_reduced_float(shape.dtype) && sym::known_divisible(shape.c, kTileDepth) && is_window &&
+  return is_reduced_float(shape.dtype) && shape.groups.is_const(1) && sym::known_divisible(shape.c, kTileDepth) && is_window &&
          fits(shape.padding_h, shape.dilation_h, shape.r, shape.stride_h) &&
          fits(shape.padding_w, shape.dilation_w, shape.s, shape.stride_w);
 }
@@ -165,7 +166,7 @@ int shared_bytes_of_convolution(const GpuTiles& tiles) {
 
 sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across) {
   const int pixels = pixels_across ? tiles.columns : tiles.rows, filters = pixels_across ? tiles.rows : tiles.columns;
-  return sym::ceil_div(shape.rows(), pixels) * sym::ceil_div(shape.k, filters);
+  return sym::ceil_div(shape.rows(), pixels) * sym::ceil_div(shape.k, filters) * shape.groups;
 }
 
 std::array<TensorMap, 2> tensor_maps(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across) {

@@ -14,12 +14,12 @@
 
 namespace toroid::schedule {
 
-// Of images [n, h, w, c] and filters [k, r, s, c]; the results are [n, p, q, k]. One dim is h x w with h = 1.
+// Of images [n, h, w, groups * c] and filters [groups * k, r, s, c]; the results are [n, p, q, groups * k]. One dim is h x w with h = 1.
 struct ConvolutionShape {
   DType dtype;
   BufferId image, filters;
   sym::Expr image_offset = 0;
-  sym::Expr n = 1, h = 1, w = 1, c = 8, k = 8, r = 1, s = 1, p = 1, q = 1;
+  sym::Expr n = 1, h = 1, w = 1, c = 8, k = 8, r = 1, s = 1, p = 1, q = 1, groups = 1;
   sym::Expr stride_h = 1, stride_w = 1, padding_h = 0, padding_w = 0, dilation_h = 1, dilation_w = 1;
   sym::Expr image_stride = 0, row_stride = 0, pixel_stride = 0;  // elements from one to the next
 
@@ -37,7 +37,7 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
 // The product's rows are pixels and its columns filters; or the other way round, where its epilogue wants neighbouring pixels of a filter.
 bool has_pixels_across(const loop::LoopProgram& program, const CallStep& step);
 
-// Can TMA bring its pixels? Of images whose channels are a multiple of 64.
+// Can TMA bring its pixels? Of images without groups whose channels are a multiple of 64.
 bool suits_tma(const ConvolutionShape& shape);
 
 // By the sizes' hints; never in clusters. Tiles with ping-pong: TMA brings pixels, and a block has the threads of other products. Else the

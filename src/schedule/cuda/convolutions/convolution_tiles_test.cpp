@@ -71,9 +71,14 @@ graph(x: f32[4, 64, 56, 56], w: f32[64, 64, 3, 3], b: f32[64]) {
   v: f32[4, 64, 54, 54] = aten::conv2d(y, w)
   return v
 })"},
-    {"groups", "loops", R"(
+    {"groups", "128x64", R"(
 graph(x: bf16[4, 64, 56, 56], w: bf16[64, 32, 3, 3]) {
   y: bf16[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 2)
+  return y
+})"},
+    {"narrow_groups", "loops", R"(
+graph(x: bf16[4, 64, 56, 56], w: bf16[64, 8, 3, 3]) {
+  y: bf16[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 8)
   return y
 })"},
     {"filters_not_in_eights", "loops", R"(
