@@ -13,11 +13,6 @@
 namespace toroid::shard {
 namespace {
 
-bool is_product(const Op& op) { return std::holds_alternative<Matmul>(op) || is_library(op, "products.grouped"); }
-
-double elements(const TensorType& type) { return static_cast<double>(sym::evaluate_hint(type.numel())); }
-double bytes(const TensorType& type) { return elements(type) * static_cast<double>(size_bytes(type.dtype)); }
-
 // Sets of values that are sharded together.
 class Regions {
  public:
@@ -149,43 +144,21 @@ class Propagation {
     if (!is_gathered_[v]) {
       is_gathered_[v] = true;
       const double size = bytes(graph_.type(value));
-      regions_.of(region_of_[v]).communication_s += communication_s(size);
+      regions_.of(region_of_[v]).communication_s += gather_seconds(size, processes_, costs_);
       ++plan_.gathers;
       plan_.communicated_bytes += static_cast<int64_t>(size);
     }
     return region_of_[v];
   }
 
-  double communication_s(double size) const {
-    const auto n = static_cast<double>(processes_);
-    return costs_.latency_s + size * (n - 1) / n / costs_.link_bytes_per_s;
-  }
-
   void count(const Node& node, const NodeSharding& sharding, Regions::Region& region) {
     if (sharding.is_partial) {
       const double size = bytes(graph_.type(node.outputs[0]));
-      region.communication_s += communication_s(2 * size);
+      region.communication_s += gather_seconds(2 * size, processes_, costs_);
       ++plan_.reductions;
       plan_.communicated_bytes += static_cast<int64_t>(size);
     }
-    region.saved_s += seconds(node) * (1 - 1 / static_cast<double>(processes_));
-  }
-
-  // Of what takes time: products, and attention.
-  double seconds(const Node& node) const {
-    double operations = 0;
-    if (is_product(node.op)) {
-      operations =
-          2 * elements(graph_.type(node.outputs[0])) * static_cast<double>(sym::evaluate_hint(graph_.type(node.inputs[0]).sizes.back()));
-    } else if (std::holds_alternative<Attention>(node.op)) {
-      const Sizes& keys = graph_.type(node.inputs[1]).sizes;
-      operations = 4 * elements(graph_.type(node.inputs[0])) * static_cast<double>(sym::evaluate_hint(keys[keys.size() - 2]));
-    } else {
-      return 0;
-    }
-    double moved = bytes(graph_.type(node.outputs[0]));
-    for (ValueId input : node.inputs) moved += bytes(graph_.type(input));
-    return std::max(operations / costs_.operations_per_s, moved / costs_.memory_bytes_per_s);
+    region.saved_s += seconds(graph_, node, costs_) * (1 - 1 / static_cast<double>(processes_));
   }
 
   const Program& program_;

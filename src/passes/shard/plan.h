@@ -14,18 +14,11 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "passes/shard/costs.h"
 #include "passes/shard/rules.h"
 #include "passes/shard/sharding.h"
 
 namespace toroid::shard {
-
-// Of one process, and of the way between two.
-struct Costs {
-  double operations_per_s = 2e11;
-  double memory_bytes_per_s = 2e10;
-  double link_bytes_per_s = 5e9;
-  double latency_s = 2e-5;  // of one collective operation
-};
 
 // A product by weights.
 struct WeightUse {

@@ -91,14 +91,7 @@ class Rewriter {
     std::map<Sharding, Tensor> as;
   };
 
-  TensorType local(TensorType type, const Sharding& sharding) const {
-    if (sharding.is_sharded()) {
-      type.strides.clear();
-      sym::Expr& size = type.sizes[static_cast<size_t>(sharding.dim)];
-      size = sym::floor_div(size, processes_);
-    }
-    return type;
-  }
+  TensorType local(const TensorType& type, const Sharding& sharding) const { return shard::part_type(type, sharding, processes_); }
 
   void rewrite(NodeId id) {
     const Node& node = old_.node(id);
@@ -110,8 +103,8 @@ class Rewriter {
     } else {
       std::vector<Tensor> operands;
       for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(as(node.inputs[i], sharding.operands[i]));
-      if (sharding.local_index) count_in_part(node, sharding, operands);
-      results = made(node, std::move(operands), sharding.result);
+      shard::count_in_part(builder_, old_, node, sharding, operands, processes_, rank_);
+      results = made(node, operands, sharding.result);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       Tensor result = results[i];
@@ -124,28 +117,8 @@ class Rewriter {
     }
   }
 
-  std::vector<Tensor> made(const Node& node, std::vector<Tensor> operands, const Sharding& result) {
-    std::vector<TensorType> types;
-    for (ValueId output : node.outputs) types.push_back(local(old_.type(output), result));
-    std::vector<ValueId> inputs;
-    for (const Tensor& operand : operands) inputs.push_back(operand.id());
-    Op op = node.op;
-    // Some segments of those there are: each has as many times less in front of it.
-    if (auto* slice = std::get_if<Slice>(&op); slice != nullptr && result.is_sharded()) {
-      sym::Expr& start = slice->starts[static_cast<size_t>(result.dim)];
-      start = sym::floor_div(start, processes_);
-    }
-    const NodeId made = graph_.add_node(std::move(op), std::move(inputs), std::move(types), node.provenance);
-    std::vector<Tensor> results;
-    for (ValueId output : graph_.node(made).outputs) results.push_back(builder_.wrap(output));
-    return results;
-  }
-
-  // Positions along the whole dim are positions in this process's part, which begins at its rank's turn.
-  void count_in_part(const Node& node, const NodeSharding& sharding, std::vector<Tensor>& operands) {
-    Tensor& index = operands[*sharding.local_index];
-    const sym::Expr part = local(old_.type(node.inputs[0]), sharding.operands[0]).sizes[static_cast<size_t>(sharding.operands[0].dim)];
-    index = builder_.binary(ScalarOp::Sub, index, Scalar(part * rank_));
+  std::vector<Tensor> made(const Node& node, const std::vector<Tensor>& operands, const Sharding& result) {
+    return shard::add_part(builder_, old_, node, operands, result, processes_);
   }
 
   Tensor as(ValueId value, const Sharding& wanted) {
@@ -188,7 +161,7 @@ class Rewriter {
     std::vector<Tensor> parts;
     for (size_t i = 0; i < node.inputs.size(); ++i) parts.push_back(as(node.inputs[i], (*operands)[i]));
     builder_.set_provenance(node.provenance, old_.value(value).name);
-    return made(node, std::move(parts), sharding)[0];
+    return made(node, parts, sharding)[0];
   }
 
   std::optional<std::vector<Sharding>> operands_of_part(const Node& node, const Sharding& sharding) const {

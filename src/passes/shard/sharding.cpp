@@ -309,4 +309,39 @@ NodeSharding product_by_rows(const Graph& graph, const Node& product, std::vecto
   return sharding;
 }
 
+TensorType part_type(TensorType type, const Sharding& sharding, int64_t processes) {
+  if (!sharding.is_sharded()) return type;
+  type.strides.clear();
+  sym::Expr& size = type.sizes[static_cast<size_t>(sharding.dim)];
+  size = sym::floor_div(size, processes);
+  return type;
+}
+
+void count_in_part(Builder& b, const Graph& graph, const Node& node, const NodeSharding& sharding, std::vector<Tensor>& operands,
+                   int64_t processes, int64_t rank) {
+  if (!sharding.local_index) return;
+  Tensor& index = operands[*sharding.local_index];
+  const Sharding& table = sharding.operands[0];
+  const sym::Expr part = part_type(graph.type(node.inputs[0]), table, processes).sizes[static_cast<size_t>(table.dim)];
+  index = b.binary(ScalarOp::Sub, index, Scalar(part * rank));
+}
+
+std::vector<Tensor> add_part(Builder& b, const Graph& graph, const Node& node, const std::vector<Tensor>& operands, const Sharding& result,
+                             int64_t processes) {
+  std::vector<TensorType> types;
+  for (ValueId output : node.outputs) types.push_back(part_type(graph.type(output), result, processes));
+  std::vector<ValueId> inputs;
+  for (const Tensor& operand : operands) inputs.push_back(operand.id());
+  Op op = node.op;
+  // Some segments of those there are: each has as many times less in front of it.
+  if (auto* slice = std::get_if<Slice>(&op); slice != nullptr && result.is_sharded()) {
+    sym::Expr& start = slice->starts[static_cast<size_t>(result.dim)];
+    start = sym::floor_div(start, processes);
+  }
+  const NodeId made = b.graph().add_node(std::move(op), std::move(inputs), std::move(types), node.provenance);
+  std::vector<Tensor> results;
+  for (ValueId output : b.graph().node(made).outputs) results.push_back(b.wrap(output));
+  return results;
+}
+
 }  // namespace toroid::shard

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/builder.h"
 
 namespace toroid::shard {
 
@@ -51,5 +51,18 @@ NodeSharding shard_node(const Graph& graph, const Node& node, std::span<const Sh
 // A product whose right side is sharded by columns, in these segments, or both sides along the depth.
 NodeSharding product_by_columns(const Graph& graph, const Node& product, std::vector<int64_t> segments = {});
 NodeSharding product_by_rows(const Graph& graph, const Node& product, std::vector<int64_t> segments = {});
+
+// ---- to make a part
+
+// Of a value that is sharded so.
+TensorType part_type(TensorType type, const Sharding& sharding, int64_t processes);
+
+// Positions along the whole dim, of the node's local_index, become those in part `rank`, which begins at its turn.
+void count_in_part(Builder& b, const Graph& graph, const Node& node, const NodeSharding& sharding, std::vector<Tensor>& operands,
+                   int64_t processes, int64_t rank);
+
+// The node of `graph` in the builder's graph, whose operands and results are parts.
+std::vector<Tensor> add_part(Builder& b, const Graph& graph, const Node& node, const std::vector<Tensor>& operands, const Sharding& result,
+                             int64_t processes);
 
 }  // namespace toroid::shard
