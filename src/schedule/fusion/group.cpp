@@ -75,6 +75,7 @@ class Grouping {
       reads_.push_back(loop::reads(program_, computation));
       examine(computation);
       place(c);
+      if (const auto* call = std::get_if<loop::Call>(&computation.work)) stretch_ += is_collective(call->op) ? 1 : 0;
       for (loop::BufferId out : computation.outputs) producer_[static_cast<size_t>(out)] = c;
     }
     std::vector<Group> result;
@@ -145,6 +146,7 @@ class Grouping {
         group.inner = std::move(domain.inner);
       }
       groups_.push_back(std::move(group));
+      stretch_of_.push_back(stretch_);
       dependencies_.add();
       node_counts_.push_back(nodes_[c]);
     }
@@ -169,6 +171,7 @@ class Grouping {
     if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) return kComputedOnce;
     if (would_end_an_epilogue(g, c)) return "the producer is fused into the product that it reads, and the consumer reduces its result";
     if (!vertical && !shares_reads(g, c)) return "the two read little in common";
+    if (stretch_of_[g] != stretch_) return "processes communicate between the two, and one kernel of both would wait for it";
     if (closes_cycle(g, sources)) return "a third step reads the producer's result and feeds the consumer";
     return {};
   }
@@ -477,8 +480,10 @@ class Grouping {
   const bool fuse_;
   std::vector<Refusal>* const refusals_;
   std::vector<Group> groups_;
-  DependencyOrder dependencies_;                       // between groups
-  std::vector<size_t> node_counts_;                    // by group
+  DependencyOrder dependencies_;     // between groups
+  std::vector<size_t> node_counts_;  // by group
+  std::vector<size_t> stretch_of_;   // of each group: how many collective operations are before it
+  size_t stretch_ = 0;
   std::vector<size_t> group_of_;                       // by computation
   std::vector<size_t> producer_;                       // by buffer: the computation that writes it
   std::unordered_map<sym::Expr, size_t> bound_by_;     // by size symbol: the group that defines it while the program runs

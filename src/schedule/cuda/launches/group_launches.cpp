@@ -111,13 +111,20 @@ class LaunchGrouping {
   }
   static size_t parameters(const Entry& entry) { return entry.accesses.reads.size() + entry.accesses.writes.size(); }
 
-  // The nearest launch that it may be a part of: it moves up to that, or that comes down to it.
+  static bool communicates(const Entry& entry) {
+    const auto* call = std::get_if<CallStep>(&entry.steps[0]);
+    return call != nullptr && is_collective(call->call.op);
+  }
+
+  // The nearest launch that it may be a part of: it moves up to that, or that comes down to it. None moves over a collective operation:
+  // what runs beside that is what stands behind it.
   bool join(Entry& made) {
     bool moves_up = true;
     Accesses between;
     const size_t least = entries_.size() - std::min(entries_.size(), kFarthest);
     for (size_t at = entries_.size(); at-- > least;) {
       Entry& group = entries_[at];
+      if (communicates(group)) return false;
       const bool waits = depend(group.accesses, made.accesses);
       if (!waits && fits(group, made) && (moves_up || !depend(group.accesses, between))) {
         append(group, std::move(made));
