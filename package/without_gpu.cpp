@@ -15,7 +15,7 @@ const Device& Device::get(int) { refuse(); }
 std::string Device::name() const { refuse(); }
 OnDevice::OnDevice(const Device&) { refuse(); }
 OnDevice::~OnDevice() = default;
-Stream::Stream() { refuse(); }
+Stream::Stream(Priority) { refuse(); }
 Stream::~Stream() = default;
 void Stream::synchronize() const { refuse(); }
 Memory::Memory(const Stream&, const Stream&, size_t) { refuse(); }

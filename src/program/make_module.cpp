@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "program/beside.h"
 #include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
@@ -423,6 +424,7 @@ Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const to
   module.is_long = steps > kOptimisedSteps;
   if (options.device == Device::Cuda) {
     add_branches(graphs, module);
+    add_beside(graphs, module);
     add_overlaps(graphs, module);
   }
   return std::move(module);

@@ -188,6 +188,9 @@ struct Step {
   size_t number;  // in Module::steps; an error names it
   std::vector<Instruction> instructions;
   uint32_t branch = 0;  // of launches on a GPU beside others (branches.h); 0: behind all steps before it
+  // A collective operation of a GPU beside what stands behind it; how many of these have ended when the step starts (beside.h).
+  bool is_beside = false;
+  size_t awaits = 0;
 };
 
 struct Function {

@@ -42,6 +42,7 @@ void add_overlaps(const std::vector<schedule::ScheduledGraph>& graphs, Module& m
     uint32_t branch = 0;
     for (Step& step : function.steps) {
       if (std::exchange(branch, step.branch) != step.branch) before = nullptr;  // it is on another stream
+      if (step.awaits > 0) before = nullptr;
       for (Instruction& each : step.instructions) {
         schedule::Overlap* const own = can_overlap(graphs, module, loops, each) ? overlap_of(each) : nullptr;
         if (before != nullptr && own != nullptr) {

@@ -173,6 +173,8 @@ class ModuleWriter : loop::BlockText {
     std::string head = fmt::format("step {} {}", step.number, value_name(info.name));
     if (info.provenance) head += fmt::format(" from {}", static_cast<uint32_t>(*info.provenance));
     if (!info.origin.empty()) head += " " + quote(info.origin);
+    if (step.awaits > 0) head += fmt::format(" awaits {}", step.awaits);
+    if (step.is_beside) head += " beside";
     if (step.branch > 0) head += fmt::format(" on branch {}", step.branch);
     open(head);
     if (step.number < module_.step_work.size()) {

@@ -209,6 +209,8 @@ class ModuleReader : private loop::LoopTextReader {
     if (cursor_.next_is("\"")) info.origin = cursor_.string_literal();
     module_.steps.push_back(std::move(info));
     function.steps.push_back({number, {}});
+    if (cursor_.accept_word("awaits")) function.steps.back().awaits = index("how many steps beside others");
+    function.steps.back().is_beside = cursor_.accept_word("beside");
     if (cursor_.accept_word("on")) function.steps.back().branch = branch();
     rules_.begin_step(number);
     cursor_.expect("{");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/shape_error.h"
+#include "program/beside.h"
 #include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
@@ -266,6 +267,8 @@ void ModuleRules::check_all() const {
   for (size_t i = 0; i < is_used_.size(); ++i) require(is_used_[i], "kernel {} is never launched", i);
   const std::optional<std::string> fault = fault_of_branches(graphs_, module_);
   require(!fault, "{}", fault.value_or(""));
+  const std::optional<std::string> beside = fault_of_beside(graphs_, module_);
+  require(!beside, "{}", beside.value_or(""));
   for (size_t i = 0; i < is_placed_.size(); ++i)
     require(is_placed_[i], "no function has a place for constant {}", static_cast<uint32_t>(module_.constants[i]));
 }

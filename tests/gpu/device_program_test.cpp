@@ -159,6 +159,40 @@ TEST_F(DeviceProgram, BranchesAreStreamsOfAGraph) {
   EXPECT_EQ(launches().find('b'), std::string::npos);
 }
 
+// A collective operation is on a stream of its own where kernels do not wait for it; the one that does comes behind it.
+TEST_F(DeviceProgram, CollectiveOperationsRunBesideKernels) {
+  constexpr std::string_view kBeside = R"(graph(x: i32[4], y: i32[4, 512]) {
+  a: i32[4] = _c10d_functional::all_gather_into_tensor(x, 1, "0")
+  s: i32[4] = aten::sum.dim_IntList(y, [1], dtype=dtype.i32)
+  z: i32[4] = aten::add.Tensor(a, s)
+  t: i32[4] = aten::cumsum(z, 0, dtype=dtype.i32)
+  return t
+}
+)";
+  const ScopedVariable nccl("TOROID_NCCL", FAKE_GPU);
+  const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };
+  const std::vector<HostTensor> inputs = {words({3, 0, 0, 0}), HostTensor(DType::I32, {4, 512})};
+  launches();
+  Executable program = load(kBeside);
+  const int64_t expected = program.run(inputs)[0].int_at(0);
+  std::string one_by_one = launches();
+  EXPECT_EQ(one_by_one[0], 'k') << "what runs once";
+  one_by_one.erase(0, 1);
+  EXPECT_EQ(one_by_one, "ckk");
+  EXPECT_EQ(program.run(inputs)[0].int_at(0), expected);
+  EXPECT_EQ(program.graph_nodes(), one_by_one.size()) << one_by_one;
+  std::string captured = launches();
+  EXPECT_EQ(captured[0], 'C') << captured;
+  EXPECT_EQ(captured[2], 'k') << "what waits for it does not start early: " << captured;
+  captured[0] = 'c';
+  EXPECT_EQ(captured, one_by_one);
+  EXPECT_EQ(program.run(inputs)[0].int_at(0), expected);
+  const ScopedVariable never("TOROID_CUDA_BESIDE", "never");
+  Executable in_order = load(kBeside);
+  for (int call = 0; call < 2; ++call) EXPECT_EQ(in_order.run(inputs)[0].int_at(0), expected);
+  EXPECT_EQ(launches().find('C'), std::string::npos);
+}
+
 // PTX for GPUs before Hopper has no instructions to wait with.
 TEST_F(DeviceProgram, KernelsForEarlierGpusDoNotStartEarly) {
   const auto launches = [&] { return std::string(library_.function<decltype(fake_gpu_launches)>("fake_gpu_launches")()); };

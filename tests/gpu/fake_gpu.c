@@ -2,7 +2,7 @@
  * parameters of their kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it
  * writes; it takes a millisecond. For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the
  * library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or "fault"; "suggests nothing": cuBLASLt has no algorithms;
- * or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in fake_cudnn.c. */
+ * or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in fake_cudnn.c, NCCL in fake_nccl.c. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -92,11 +92,15 @@ void fake_gpu_counts(int* captures, int* updates, int* graph_launches) {
 }
 
 /* The launches since it was last asked: a letter each, b of one on a stream that joined a capture, e of one that starts early (programmatic
- * stream serialisation), k of others. */
+ * stream serialisation), k of others; c of a collective operation, and C of one on a stream that joined a capture. */
 static char launches[256];
-static void note_launch(int is_early, int is_branch) {
+void fake_note(void* on, char letter, char joined) {
+  const Stream* stream = on;
+  lock();
   const size_t length = strlen(launches);
-  if (length + 1 < sizeof launches) launches[length] = is_branch ? 'b' : is_early ? 'e' : 'k', launches[length + 1] = '\0';
+  const int has_joined = stream != NULL && stream->captured != NULL && !stream->is_own;
+  if (length + 1 < sizeof launches) launches[length] = has_joined ? joined : letter, launches[length + 1] = '\0';
+  unlock();
 }
 const char* fake_gpu_launches(void) {
   static char seen[sizeof launches];
@@ -147,6 +151,7 @@ Result cuStreamCreate(Stream** stream, unsigned flags) {
   }
   return unlock(), 0;
 }
+Result cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) { return (void)priority, cuStreamCreate(stream, flags); }
 Result cuStreamDestroy_v2(Stream* stream) {
   lock();
   for (int i = 0; i < kMostStreams; ++i) streams[i] = streams[i] == stream ? NULL : streams[i];
@@ -339,9 +344,7 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
   if (how->blocks[0] == 0 || how->threads[0] == 0) return 1;
   if (is("fault")) lost = 700;
   const int is_early = how->count == 1 && how->attributes[0].which == 6 && how->attributes[0].value[0] == 1;
-  lock();
-  note_launch(is_early, how->stream != NULL && how->stream->captured != NULL && !how->stream->is_own);
-  unlock();
+  fake_note(how->stream, is_early ? 'e' : 'k', 'b');
   Operation operation = {.kind = kKernel, .kernel = function, .milliseconds = 1};
   const char* parameters = function + strlen(function) + 1;
   if (strlen(parameters) > kMostArguments) return 1;

@@ -1,4 +1,4 @@
-/* What the parts of the fake driver share (fake_gpu.c, fake_cudnn.c). */
+/* What the parts of the fake driver share (fake_gpu.c, fake_cudnn.c, fake_nccl.c). */
 #ifndef FAKE_GPU_H
 #define FAKE_GPU_H
 
@@ -6,5 +6,7 @@
 int fake_is(const char* what);
 /* run(argument) as work on a stream, which takes so long: at once, or in each launch of the graph that the stream is captured into. */
 int fake_start(void* stream, void (*run)(void*), void* argument, float milliseconds);
+/* Notes a launch as a letter, or as the other one where its stream joined a capture. */
+void fake_note(void* stream, char letter, char joined);
 
 #endif

@@ -12,7 +12,9 @@ Result hipGetDeviceCount(int* count) { return cuDeviceGetCount(count); }
 Result hipDeviceGet(int* device, int ordinal) { return cuDeviceGet(device, ordinal); }
 Result hipDeviceGetName(char* name, int length, int device) { return cuDeviceGetName(name, length, device); }
 Result hipDeviceTotalMem(size_t* bytes, int device) { return cuDeviceTotalMem_v2(bytes, device); }
-Result hipStreamCreateWithFlags(Stream** stream, unsigned flags) { return cuStreamCreate(stream, flags); }
+Result hipStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  return cuStreamCreateWithPriority(stream, flags, priority);
+}
 Result hipStreamDestroy(Stream* stream) { return cuStreamDestroy_v2(stream); }
 Result hipStreamSynchronize(Stream* stream) { return cuStreamSynchronize(stream); }
 Result hipStreamWaitEvent(Stream* stream, void* event, unsigned flags) { return cuStreamWaitEvent(stream, event, flags); }

@@ -154,8 +154,11 @@ void FunctionPrinter::print_steps() {
     shared_.step_kernels.resize(std::max(shared_.step_kernels.size(), number_ + 1));
     if (const auto& provenance = shared_.module.steps[number_].provenance) body_.write(origin_comment(source().provenance(*provenance)));
     if (shared_.target == Target::Cpu && !prepares_) print_step_call();
+    if (step.awaits > 0) print_order(kAwaitCall, step.awaits);
     print_branch(step.branch);
+    if (step.is_beside) print_order(kBesideCall, 1);
     for (const program::Instruction& instruction : step.instructions) print(instruction);
+    if (step.is_beside) print_order(kBesideCall, 0);
   }
   number_ = function_.steps.size();
   print_branch(0);
@@ -163,11 +166,15 @@ void FunctionPrinter::print_steps() {
 }
 
 void FunctionPrinter::print_branch(uint32_t branch) {
-  if (std::exchange(branch_, branch) == branch || shared_.target != Target::Cuda) return;
+  if (std::exchange(branch_, branch) != branch) print_order(kBranchCall, branch);
+}
+
+void FunctionPrinter::print_order(std::string_view call, size_t number) {
+  if (shared_.target != Target::Cuda) return;
   auto block = body_.block("{");
-  body_.write(fmt::format("const int64_t branch[] = {{{}}};", branch));
+  body_.write(fmt::format("const int64_t number[] = {{{}}};", number));
   body_.write(fmt::format(
-      "const ToroidLibraryCall library_call = {{\"{}\", 0, 0, nullptr, 0, nullptr, 0, branch, 1, nullptr, 0, nullptr}};", kBranchCall));
+      "const ToroidLibraryCall library_call = {{\"{}\", 0, 0, nullptr, 0, nullptr, 0, number, 1, nullptr, 0, nullptr}};", call));
   return_if("runtime->call(runtime, &library_call)");
 }
 

@@ -89,6 +89,8 @@ class FunctionPrinter {
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
   // What follows is started on this branch of the call (program/branches.h).
   void print_branch(uint32_t branch);
+  // A call that orders launches (library/branch_calls.h).
+  void print_order(std::string_view call, size_t number);
   void print_step_call() { return_if(fmt::format("runtime->step && runtime->step(runtime, {})", number_)); }
   void return_errors() { body_.write(fmt::format("if (error) return {} | error << 28;", number_ + 1)); }
 

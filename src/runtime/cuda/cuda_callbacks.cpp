@@ -8,8 +8,8 @@
 #include "base/machine/out_of_memory.h"
 #include "library/branch_calls.h"
 #include "library/cudnn_calls.h"
+#include "runtime/cuda/communication/nccl.h"
 #include "runtime/cuda/images.h"
-#include "runtime/cuda/nccl.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/cuda/vendors/blas_lt.h"
 
@@ -85,10 +85,12 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       multiprocessors_(device.multiprocessors()),
       order_(stream),
       branches_(stream),
+      beside_(stream),
       caller_(stream.handle()),
       when_(graphs_from()),
       overlaps_(unless_never("TOROID_CUDA_OVERLAP") && may_overlap(kernels, device.compute_capability())),
       branches_of_calls_(unless_never("TOROID_CUDA_BRANCHES")),
+      uses_beside_(unless_never("TOROID_CUDA_BESIDE")),
       binaries_(images_for(kernels, device.compute_capability())),
       launches_(launches_for(kernels, device.compute_capability())),
       products_(stream),
@@ -160,7 +162,10 @@ void CudaCallbacks::put_back(const std::vector<Memory>& copies, const ToroidVari
 
 int32_t CudaCallbacks::start_steps(Entry* entry, const ToroidCall& call, Call& state) {
   is_behind_launch_ = false;
-  return RuntimeCallbacks::run(entry, call, state);
+  beside_.begin_call(uses_beside_);
+  const int32_t failed = RuntimeCallbacks::run(entry, call, state);
+  beside_.finish();
+  return failed;
 }
 
 // On the own stream, behind what the caller's stream has, and before what it gets.
@@ -331,6 +336,14 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
     is_behind_launch_ = false;
     return branches_.begin(call.integers[0]), 0;
   }
+  if (name == kBesideCall) {
+    is_behind_launch_ = false;
+    return call.integers[0] != 0 ? beside_.open() : beside_.close(), 0;
+  }
+  if (name == kAwaitCall) {
+    is_behind_launch_ = false;
+    return beside_.await(call.integers[0]), 0;
+  }
   if (!name.starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
   is_behind_launch_ = false;
   if (!cudnn_.run(call)) return cudnn_calls::kRefuses;
@@ -339,7 +352,7 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
   is_behind_launch_ = false;
-  if (!multiply(call) && !communicate(call, device_, stream_)) call_on_host(call);
+  if (!multiply(call) && !communicate(call, device_, beside_.stream())) call_on_host(call);
 }
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/cuda/branches.h"
+#include "runtime/cuda/communication/beside.h"
 #include "runtime/cuda/cudnn/graphs.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
@@ -90,10 +91,12 @@ class CudaCallbacks final : public RuntimeCallbacks {
   int multiprocessors_;
   StreamOrder order_;
   Branches branches_;
+  Beside beside_;
   StreamHandle caller_;
   const GraphsFrom when_;
   const bool overlaps_;           // do kernels wait for others that may not have ended?
   const bool branches_of_calls_;  // are branches of their own in graphs?
+  const bool uses_beside_;        // do collective operations run beside kernels?
   Binaries binaries_;
   const std::map<std::string_view, const ToroidGpuKernel*> launches_;  // of kernels whose binaries say how they are started
   Products products_;

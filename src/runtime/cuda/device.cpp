@@ -73,7 +73,11 @@ OnDevice::~OnDevice() {
   driver().context_pop(&left);
 }
 
-Stream::Stream() { check(driver().stream_create(&handle_, kNonBlocking), "making a stream"); }
+// The driver takes the highest there is for a lower number.
+Stream::Stream(Priority priority) {
+  constexpr int kHighest = -100;
+  check(driver().stream_create(&handle_, kNonBlocking, priority == Priority::Highest ? kHighest : 0), "making a stream");
+}
 Stream::~Stream() {
   if (handle_ != nullptr) driver().stream_destroy(handle_);
 }

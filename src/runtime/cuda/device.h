@@ -51,7 +51,9 @@ class OnDevice {
 
 class Stream {
  public:
-  Stream();
+  // Whose kernels' blocks are started first where those of several streams wait.
+  enum class Priority : uint8_t { Normal, Highest };
+  explicit Stream(Priority priority = Priority::Normal);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -58,7 +58,7 @@ inline constexpr int kProgrammaticStreamSerialization = 6;
   F(context_retain, "cuDevicePrimaryCtxRetain", Result(Context*, DeviceNumber))                          \
   F(context_push, "cuCtxPushCurrent_v2", Result(Context))                                                \
   F(context_pop, "cuCtxPopCurrent_v2", Result(Context*))                                                 \
-  F(stream_create, "cuStreamCreate", Result(StreamHandle*, unsigned))                                    \
+  F(stream_create, "cuStreamCreateWithPriority", Result(StreamHandle*, unsigned, int))                   \
   F(stream_destroy, "cuStreamDestroy_v2", Result(StreamHandle))                                          \
   F(stream_synchronize, "cuStreamSynchronize", Result(StreamHandle))                                     \
   F(stream_wait, "cuStreamWaitEvent", Result(StreamHandle, EventHandle, unsigned))                       \

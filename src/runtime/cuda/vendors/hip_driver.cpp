@@ -22,7 +22,7 @@ using Pointer = void*;
   F(device_get, "hipDeviceGet", Result(DeviceNumber*, int))                                             \
   F(device_name, "hipDeviceGetName", Result(char*, int, DeviceNumber))                                  \
   F(device_bytes, "hipDeviceTotalMem", Result(size_t*, DeviceNumber))                                   \
-  F(stream_create, "hipStreamCreateWithFlags", Result(StreamHandle*, unsigned))                         \
+  F(stream_create, "hipStreamCreateWithPriority", Result(StreamHandle*, unsigned, int))                 \
   F(stream_destroy, "hipStreamDestroy", Result(StreamHandle))                                           \
   F(stream_synchronize, "hipStreamSynchronize", Result(StreamHandle))                                   \
   F(stream_wait, "hipStreamWaitEvent", Result(StreamHandle, EventHandle, unsigned))                     \

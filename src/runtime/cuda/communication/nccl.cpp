@@ -1,4 +1,4 @@
-#include "runtime/cuda/nccl.h"
+#include "runtime/cuda/communication/nccl.h"
 
 #include <algorithm>
 #include <array>
@@ -112,10 +112,10 @@ std::span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operan
 
 class Collective {
  public:
-  Collective(const ToroidLibraryCall& call, const Device& device, const Stream& stream)
+  Collective(const ToroidLibraryCall& call, const Device& device, StreamHandle stream)
       : call_(call),
         device_(device.number()),
-        stream_(stream.handle()),
+        stream_(stream),
         from_(static_cast<const char*>(call.inputs[0].data)),
         to_(static_cast<char*>(call.outputs[0].data)),
         dtype_(static_cast<DType>(call.inputs[0].dtype)),
@@ -181,13 +181,11 @@ class Collective {
 
 }  // namespace
 
-bool communicate(const ToroidLibraryCall& call, const Device& device, const Stream& stream) {
+bool communicate(const ToroidLibraryCall& call, const Device& device, StreamHandle stream) {
   constexpr std::string_view kPrefix = "library.collectives.";
   const std::string_view name = call.name;
   if (name.substr(0, kPrefix.size()) != kPrefix) return false;
-  if (!Collective(call, device, stream).start(name.substr(kPrefix.size()))) return false;
-  clear(stream, call.outputs[1].data, sizeof(int64_t));  // the token
-  return true;
+  return Collective(call, device, stream).start(name.substr(kPrefix.size()));
 }
 
 }  // namespace toroid::cuda
