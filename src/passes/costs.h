@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "passes/shard/costs.h"
 #include "tensor/dtype.h"
 
 namespace toroid {
@@ -18,6 +20,8 @@ struct ProductToEstimate {
 struct PassCosts {
   // Seconds of the quickest implementation. Empty: nothing is known, and passes that weigh costs change nothing.
   std::function<double(const ProductToEstimate&)> product_s = {};
+  // Of a program whose collective operations run beside its kernels, and of which all processes are compiled alike.
+  std::optional<shard::Costs> beside = {};
 };
 
 }  // namespace toroid

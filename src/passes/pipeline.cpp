@@ -15,6 +15,7 @@
 #include "passes/fold_affine.h"
 #include "passes/fold_constants.h"
 #include "passes/merge_products.h"
+#include "passes/shard/micro_batches.h"
 #include "support/hash.h"
 
 namespace toroid {
@@ -55,6 +56,8 @@ constexpr Pass kPasses[] = {
     {"merge-products", "products of one left side by constants become one", true, merge_products},
     // Behind what computes small masks.
     {"fold-masks", "attention's masks that are true everywhere or a triangle", true, without_costs<fold_masks>},
+    // Behind what makes products larger: halves are weighed by their times.
+    {"split-batch", "compute for one half of a batch while the other one's is communicated", true, split_batch},
     // Last: what the others put something else in the place of.
     {"dead-code", "remove what nobody uses", false, without_costs<remove_dead_code>},
 };

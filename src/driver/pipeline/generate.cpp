@@ -5,6 +5,7 @@
 #include "driver/choices/triton_kernels.h"
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/pass_costs.h"
+#include "driver/pipeline/take_part.h"
 #include "graph/text/text.h"
 #include "lower/text.h"
 #include "passes/attention/expand_attention.h"
@@ -77,9 +78,11 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                           Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
   const bool is_for_gpu = options.target != codegen::Target::Cpu;
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
+  PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
+  costs.beside = costs_beside(options);
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
-                       .costs = is_for_gpu ? gpu_pass_costs() : pass_costs(),
+                       .costs = std::move(costs),
                        .changed = [&](const Pass& pass,
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});

@@ -44,6 +44,14 @@ ShardOptions shard_options(const CompileModelOptions& options) {
   return result;
 }
 
+std::optional<shard::Costs> costs_beside(const CompileModelOptions& options) {
+  constexpr double kStart = 3e-6;
+  if (options.shard.processes == 1 || options.target == codegen::Target::Cpu) return std::nullopt;
+  shard::Costs costs = kGpuCosts;
+  costs.start_s = kStart;
+  return costs;
+}
+
 shard::Plan take_part(Program& program, const CompileModelOptions& options) {
   if (options.shard.processes == 1) return {};
   if (returns_gradients(program)) {

@@ -1,0 +1,258 @@
+#include "passes/shard/micro_batches.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "graph/builder.h"
+#include "passes/collective.h"
+#include "passes/dead_code.h"
+#include "passes/shard/sharding.h"
+
+namespace toroid {
+namespace {
+
+using shard::Costs;
+using shard::NodeSharding;
+using shard::Sharding;
+
+constexpr int64_t kHalves = 2;
+// What the halves of a batch take longer than the whole, of all that they compute: the last wave of a kernel's blocks fills the device
+// twice as often in part.
+constexpr double kLostShare = 0.05;
+
+// Which values have halves, and what that saves.
+struct Split {
+  std::vector<NodeSharding> nodes;
+  std::vector<Sharding> values;
+  double saved_s = 0;
+};
+
+// The processes of a collective operation: the first number of its GROUP (library/collectives/collectives.h).
+int64_t processes_of(const Library& op) {
+  const auto number = [&](size_t i) {
+    const auto* const expr = std::get_if<sym::Expr>(&op.attributes.at(i));
+    return expr == nullptr ? 0 : expr->try_value().value_or(0);
+  };
+  const bool has_number_first = op.name.ends_with("all_reduce") || op.name.ends_with("reduce_scatter") || op.name.ends_with("broadcast");
+  return std::max<int64_t>(number(has_number_first ? 1 : 0), 2);
+}
+
+double communication_s(const Graph& graph, const Node& node, int64_t parts, const Costs& costs) {
+  const auto& op = std::get<Library>(node.op);
+  const double most = std::max(shard::bytes(graph.type(node.inputs[0])), shard::bytes(graph.type(node.outputs[0])));
+  const double sent = (op.name.ends_with("all_reduce") ? 2 : 1) * most / static_cast<double>(parts);
+  return shard::gather_seconds(sent, processes_of(op), costs);
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const Costs& costs, sym::Expr batch) : graph_(graph), costs_(costs), batch_(batch) {}
+
+  Split run() {
+    split_.values.resize(graph_.num_values());
+    for (const Node& node : graph_.nodes()) visit(node);
+    for (ValueId output : graph_.outputs) take(output, {});
+    for (const SymbolBinding& binding : graph_.bindings) take(binding.value, {});
+    // The first of the halves has nothing before it, and the last one nothing behind it.
+    const double hidden = std::min(communication_s_, computation_s_) - longest_s_;
+    split_.saved_s = hidden - lost_s_ - kLostShare * computation_s_;
+    return std::move(split_);
+  }
+
+ private:
+  void visit(const Node& node) {
+    std::vector<Sharding> held;
+    for (ValueId input : node.inputs) held.push_back(split_.values[static_cast<size_t>(input)]);
+    NodeSharding sharding = of(node, held);
+    for (size_t i = 0; i < node.inputs.size(); ++i) take(node.inputs[i], sharding.operands[i]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const bool is_token = is_collective(node.op) && i == 1;
+      if (!is_token) split_.values[static_cast<size_t>(node.outputs[i])] = sharding.result;
+    }
+    if (sharding.result.is_sharded()) count(node);
+    split_.nodes.push_back(std::move(sharding));
+  }
+
+  NodeSharding of(const Node& node, std::span<const Sharding> held) const {
+    const NodeSharding whole = {.operands = std::vector<Sharding>(held.size()), .result = {}};
+    if (std::holds_alternative<Input>(node.op)) {
+      const TensorType& type = graph_.type(node.outputs[0]);
+      const bool has_batch = type.rank() > 0 && sym::known_eq(type.sizes[0], batch_) && shard::can_shard(type, {0}, kHalves);
+      return {.operands = {}, .result = has_batch ? Sharding{0} : Sharding{}};
+    }
+    if (is_collective(node.op)) return collective(node, held[0], whole);
+    NodeSharding sharding = shard::shard_node(graph_, node, held, kHalves);
+    const auto is_in_segments = [](const Sharding& each) { return !each.segments.empty(); };
+    const bool has_segments =
+        is_in_segments(sharding.result) || std::any_of(sharding.operands.begin(), sharding.operands.end(), is_in_segments);
+    return sharding.is_partial || has_segments ? whole : sharding;
+  }
+
+  // What concerns each element of a row by itself. Rows of the first dim are those of processes, where there are more or fewer of them.
+  static NodeSharding collective(const Node& node, const Sharding& held, const NodeSharding& whole) {
+    const std::string& name = std::get<Library>(node.op).name;
+    const bool keeps_rows = name.ends_with(".all_reduce") || name.ends_with(".broadcast");
+    if (!held.is_sharded() || (held.dim == 0 && !keeps_rows)) return whole;
+    NodeSharding sharding = whole;
+    sharding.operands[0] = sharding.result = held;
+    return sharding;
+  }
+
+  void take(ValueId value, const Sharding& wanted) {
+    const Sharding& held = split_.values[static_cast<size_t>(value)];
+    if (!held.is_sharded() || held == wanted || !joined_.insert(value).second) return;
+    lost_s_ += costs_.start_s + 2 * shard::bytes(graph_.type(value)) / costs_.memory_bytes_per_s;
+  }
+
+  void count(const Node& node) {
+    if (is_collective(node.op)) {
+      const double half = communication_s(graph_, node, kHalves, costs_);
+      communication_s_ += 2 * half;
+      longest_s_ = std::max(longest_s_, half);
+      lost_s_ += 2 * half - communication_s(graph_, node, 1, costs_);
+      return;
+    }
+    const double halves = 2 * shard::seconds(graph_, node, costs_, kHalves);
+    computation_s_ += halves;
+    lost_s_ += halves - shard::seconds(graph_, node, costs_);
+  }
+
+  const Graph& graph_;
+  const Costs& costs_;
+  const sym::Expr batch_;
+  Split split_;
+  std::set<ValueId> joined_;
+  double communication_s_ = 0, computation_s_ = 0, longest_s_ = 0, lost_s_ = 0;
+};
+
+class Splitter {
+ public:
+  Splitter(Program& program, const Split& split)
+      : program_(program), old_(program.graph), split_(split), builder_(graph_, *program.symbols, &program.guards), held_(old_.num_values()) {}
+
+  void run() {
+    for (size_t i = 1; i < old_.provenances().size(); ++i) graph_.add_provenance(old_.provenances()[i]);
+    for (size_t begin = 0; begin < old_.num_nodes();) {
+      const size_t end = end_of_stretch(begin);
+      for (int64_t half = 0; half < kHalves; ++half) {
+        for (size_t i = begin; i < end; ++i) rewrite(i, half);
+      }
+      begin = end;
+    }
+    for (const SymbolBinding& binding : old_.bindings) graph_.bindings.push_back({binding.expr, whole(binding.value).id()});
+    for (ValueId input : old_.inputs) graph_.inputs.push_back(held(input).whole.id());
+    for (ValueId output : old_.outputs) graph_.outputs.push_back(whole(output).id());
+    program_.graph = std::move(graph_);
+    remove_dead_code(program_);
+  }
+
+ private:
+  struct Held {
+    Tensor whole;
+    std::array<Tensor, kHalves> own;                      // as its node gave them
+    std::map<std::pair<Sharding, int64_t>, Tensor> cuts;  // of the whole
+  };
+  Held& held(ValueId value) { return held_[static_cast<size_t>(value)]; }
+  const Sharding& sharding_of(ValueId value) const { return split_.values[static_cast<size_t>(value)]; }
+
+  // Nodes from `begin` on that one half may go through before the other one begins: to the first collective operation, or to what
+  // needs both halves of one of them.
+  size_t end_of_stretch(size_t begin) const {
+    std::set<ValueId> made;
+    for (size_t i = begin; i < old_.num_nodes(); ++i) {
+      const Node& node = old_.node(NodeId{static_cast<uint32_t>(i)});
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const Sharding& own = sharding_of(node.inputs[k]);
+        if (own.is_sharded() && own != split_.nodes[i].operands[k] && made.contains(node.inputs[k])) return i;
+      }
+      if (is_collective(node.op)) return i + 1;
+      made.insert(node.outputs.begin(), node.outputs.end());
+    }
+    return old_.num_nodes();
+  }
+
+  // The half of a node, or all of it in the turn of the first one.
+  void rewrite(size_t i, int64_t half) {
+    const Node& node = old_.node(NodeId{static_cast<uint32_t>(i)});
+    const NodeSharding& sharding = split_.nodes[i];
+    const bool has_halves = sharding.result.is_sharded();
+    if (!has_halves && half > 0) return;
+    builder_.set_provenance(node.provenance, old_.value(node.outputs[0]).name);
+    std::vector<Tensor> results;
+    if (std::holds_alternative<Input>(node.op)) {
+      // Its halves are cut where they are needed.
+      if (half == 0) held(node.outputs[0]).whole = shard::add_part(builder_, old_, node, {}, {}, 1)[0];
+    } else if (is_collective(node.op)) {
+      results = {collective(node, sharding, half)};
+    } else {
+      std::vector<Tensor> operands;
+      for (size_t k = 0; k < node.inputs.size(); ++k) operands.push_back(as(node.inputs[k], sharding.operands[k], half));
+      shard::count_in_part(builder_, old_, node, sharding, operands, kHalves, half);
+      results = shard::add_part(builder_, old_, node, operands, sharding.result, kHalves);
+    }
+    for (size_t k = 0; k < results.size(); ++k) {
+      Held& result = held(node.outputs[k]);
+      (has_halves ? result.own[static_cast<size_t>(half)] : result.whole) = results[k];
+      graph_.rename(results[k].id(), old_.value(node.outputs[k]).name);
+    }
+  }
+
+  // It has its own token: the order of all is the new one.
+  Tensor collective(const Node& node, const NodeSharding& sharding, int64_t half) {
+    const auto& op = std::get<Library>(node.op);
+    TensorType type = shard::part_type(old_.type(node.outputs[0]), sharding.result, kHalves);
+    const Tensor x = as(node.inputs[0], sharding.operands[0], half);
+    return add_collective(builder_, op.name.substr(kCollectives.size()), x, std::move(type.sizes), op.attributes);
+  }
+
+  Tensor as(ValueId value, const Sharding& wanted, int64_t half) {
+    if (!wanted.is_sharded()) return whole(value);
+    Held& its = held(value);
+    if (sharding_of(value) == wanted && its.own[static_cast<size_t>(half)].defined()) return its.own[static_cast<size_t>(half)];
+    Tensor& cut = its.cuts[{wanted, half}];
+    if (!cut.defined()) {
+      const Tensor all = whole(value);
+      const sym::Expr size = sym::floor_div(all.size(wanted.dim), kHalves);
+      cut = builder_.slice(all, wanted.dim, size * half, size);
+    }
+    return cut;
+  }
+
+  Tensor whole(ValueId value) {
+    Held& its = held(value);
+    if (!its.whole.defined()) its.whole = builder_.cat({its.own.begin(), its.own.end()}, sharding_of(value).dim);
+    return its.whole;
+  }
+
+  Program& program_;
+  const Graph old_;
+  const Split& split_;
+  Graph graph_;
+  Builder builder_;
+  std::vector<Held> held_;  // by old value
+};
+
+}  // namespace
+
+bool split_batch(Program& program, const PassCosts& costs) {
+  if (!costs.beside) return false;
+  const Graph& graph = program.graph;
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return is_collective(node.op); })) return false;
+  std::optional<Split> best;
+  std::set<int64_t> seen;
+  for (ValueId input : graph.inputs) {
+    const TensorType& type = graph.type(input);
+    if (type.rank() == 0 || !shard::can_shard(type, {0}, kHalves) || !seen.insert(type.sizes[0].value()).second) continue;
+    Split split = Planner(graph, *costs.beside, type.sizes[0]).run();
+    if (split.saved_s > (best ? best->saved_s : 0)) best = std::move(split);
+  }
+  if (!best) return false;
+  Splitter(program, *best).run();
+  return true;
+}
+
+}  // namespace toroid

@@ -1,0 +1,135 @@
+// Batches in halves, of which one is computed while the other one is communicated: the order of a program, its results, and when it stays.
+#include "passes/shard/micro_batches.h"
+#include "collectives/ranks_for_test.h"
+#include "passes/dead_code.h"
+#include "passes/decompose/engine/decompose.h"
+#include "passes/shard/shard.h"
+
+namespace toroid {
+namespace {
+
+// Two layers whose second products are by rows, of a batch of 4; then what concerns all of the batch.
+constexpr std::string_view kLayers = R"(constant 0 "a": f32[16, 8] = fill 0.25
+constant 1 "b": f32[8, 16] = fill -0.5
+constant 2 "c": f32[16, 8] = fill 0.125
+constant 3 "d": f32[8, 16] = fill 0.75
+graph(x: f32[4, 3, 8], y: f32[4, 1, 8]) {
+  a: f32[16, 8] = constant(0)
+  b: f32[8, 16] = constant(1)
+  c: f32[16, 8] = constant(2)
+  d: f32[8, 16] = constant(3)
+  x1: f32[4, 3, 8] = aten::add.Tensor(x, y)
+  p: f32[4, 3, 16] = aten::linear(x1, a)
+  q: f32[4, 3, 16] = aten::gelu(p)
+  r: f32[4, 3, 8] = aten::linear(q, b)
+  s: f32[4, 3, 8] = aten::add.Tensor(r, x1)
+  t: f32[4, 3, 16] = aten::linear(s, c)
+  u: f32[4, 3, 16] = aten::gelu(t)
+  v: f32[4, 3, 8] = aten::linear(u, d)
+  w: f32[4, 3, 8] = aten::add.Tensor(v, s)
+  m: f32[3, 8] = aten::mean.dim(w, [0])
+  z: f32[4, 3, 8] = aten::sub.Tensor(w, m)
+  return z
+})";
+
+std::string layers() {
+  std::string text(kLayers);
+  for (const auto& [fill, count] : {std::pair("fill 0.25", 128), {"fill -0.5", 128}, {"fill 0.125", 128}, {"fill 0.75", 128}}) {
+    const double step = std::stod(std::string(fill).substr(5));
+    std::string numbers;
+    for (int i = 0; i < count; ++i) numbers += fmt::format("{}{}", i == 0 ? "[" : ", ", step * (i % 7 - 3) / 8);
+    text.replace(text.find(fill), std::string_view(fill).size(), numbers + "]");
+  }
+  return text;
+}
+
+// Computation and communication that take long, and kernels that start at once.
+constexpr shard::Costs kSlow = {.operations_per_s = 100, .memory_bytes_per_s = 1e12, .link_bytes_per_s = 10, .latency_s = 0};
+
+Program part_of(const std::string& text, int rank, int processes = 2) {
+  Program program = parse_text(text);
+  decompose(program);
+  remove_dead_code(program);
+  shard_program(program, {.processes = processes, .rank = rank, .costs = {.link_bytes_per_s = 1e18, .latency_s = 0}});
+  return program;
+}
+
+// "product12 sum12": products and reductions in order, and the rows of what they give.
+std::string order_of(const Program& program) {
+  std::string text;
+  for (const Node& node : program.graph.nodes()) {
+    const bool is_sum = is_collective(node.op);
+    if (!is_sum && !std::holds_alternative<Matmul>(node.op)) continue;
+    const int64_t rows = program.graph.type(node.outputs[0]).sizes[0].value();
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", is_sum ? "sum" : "product", rows);
+  }
+  return text;
+}
+
+TEST(MicroBatches, TakeTurns) {
+  Program part = part_of(layers(), 0);
+  EXPECT_EQ(order_of(part), "product12 product12 sum12 product12 product12 sum12");
+  EXPECT_TRUE(split_batch(part, {.beside = kSlow}));
+  EXPECT_EQ(order_of(part),
+            "product6 product6 sum6 product6 product6 sum6 "
+            "product6 product6 sum6 product6 product6 sum6");
+  // The second half's layer stands between the first one's sum and what reads that; only the mean and the result join them.
+  int joins = 0;
+  for (const Node& node : part.graph.nodes()) joins += std::holds_alternative<Cat>(node.op) ? 1 : 0;
+  EXPECT_EQ(joins, 2);
+  EXPECT_FALSE(split_batch(part, {})) << "nothing is known of the costs";
+}
+
+TEST(MicroBatches, ComputeWhatTheWholeDoes) {
+  const std::string text = layers();
+  std::vector<CompiledModel> models;
+  for (int rank = 0; rank < 2; ++rank) {
+    Program part = part_of(text, rank);
+    ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+    models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
+  }
+  const CompiledModel whole = TestSession::get().compile(parse_text(text), {.optimization = 1});
+  std::vector<double> x, y;
+  for (int i = 0; i < 96; ++i) x.push_back(i % 11 * 0.1 - 0.5);
+  for (int i = 0; i < 32; ++i) y.push_back(i % 5 * 0.2 - 0.4);
+  const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::F32, {4, 3, 8}, x),
+                                          HostTensor::from_doubles(DType::F32, {4, 1, 8}, y)};
+  expect_in_all_ranks(
+      [&](int rank) {
+        const HostTensor found = models[static_cast<size_t>(rank)].load(1).run(inputs)[0], expected = whole.load(1).run(inputs)[0];
+        for (int64_t k = 0; k < found.numel(); ++k) EXPECT_NEAR(found.double_at(k), expected.double_at(k), 2e-6) << k;
+      },
+      2);
+}
+
+// What is not known, odd, not communicated, or lost by reading weights twice.
+TEST(MicroBatches, StayTogetherWhereNothingIsGained) {
+  const auto is_split = [](std::string text, const shard::Costs& costs, int processes = 2) {
+    Program part = part_of(text, 0, processes);
+    const std::string before = to_text(part);
+    const bool changed = split_batch(part, {.beside = costs});
+    EXPECT_EQ(changed, to_text(part) != before);
+    return changed;
+  };
+  EXPECT_TRUE(is_split(layers(), kSlow));
+  EXPECT_FALSE(is_split(layers(), kSlow, 1)) << "nothing is communicated";
+  shard::Costs costs = kSlow;
+  costs.link_bytes_per_s = 1e12;
+  EXPECT_FALSE(is_split(layers(), costs)) << "communication takes no time";
+  costs = kSlow;
+  costs.start_s = 1e6;
+  EXPECT_FALSE(is_split(layers(), costs)) << "kernels take long to start";
+  costs = kSlow;
+  costs.operations_per_s = 1e12, costs.memory_bytes_per_s = 10, costs.link_bytes_per_s = 7.68;
+  EXPECT_FALSE(is_split(layers(), costs)) << "weights are read twice";
+  std::string odd = layers();
+  for (size_t at; (at = odd.find("[4, ")) != std::string::npos;) odd.replace(at, 4, "[5, ");
+  EXPECT_FALSE(is_split(odd, kSlow));
+  std::string unknown = layers();
+  for (size_t at; (at = unknown.find("[4, ")) != std::string::npos;) unknown.replace(at, 4, "[s0, ");
+  unknown.replace(unknown.find("graph("), 6, "sym s0 in [1, 64]\ngraph(");
+  EXPECT_FALSE(is_split(unknown, kSlow));
+}
+
+}  // namespace
+}  // namespace toroid
