@@ -2,13 +2,14 @@
 """A Llama cut for several GPUs of one machine, or several processes on its processors, beside the whole on one.
 
 usage: tensor_parallel.py TOROID OUT_DIR [--device cuda] [--ranks 2] [--calls 30] [--cut toroid]
-                           [--mpi libshared_mpi.so]
+                           [--mpi libshared_mpi.so] [--also "NAME=VALUE … --flag …"]… [--kernels]
 
 On GPUs: 8 layers of 2,048, 4 x 1,024 tokens, bfloat16. On processors: 4 layers of 512, 2 x 128 tokens, float32, a thread each. Each process
 has its heads of attention and its part of the perceptrons, and all add what they give, twice a layer. --cut: who cuts the model: this
 script, in PyTorch, or toroid (--tensor-parallel), which then cuts the last product too, and gathers it. Compares the results of all with
 those of the whole, and times both: on GPUs by events, calls as CUDA graphs. --mpi: the tests' own MPI (tests/collectives/shared_mpi.c), for
-machines without a launcher; else the processes are started by mpirun. Writes OUT_DIR/result.json.
+machines without a launcher; else the processes are started by mpirun. --also: times the several with these variables of the environment and
+flags of toroid, too. --kernels: prints the steps' times of process 0. Writes OUT_DIR/result.json.
 """
 import argparse
 import json
@@ -70,7 +71,7 @@ def export(folder, device, rank, size):
         torch.export.save(torch.export.export(model, (tokens,)), f"{folder}/{size}.{rank}.pt2")
 
 
-def in_all_ranks(options, folder, command):
+def in_all_ranks(options, folder, command, variables={}):
     """Runs command(rank) in every rank at once; what they said, or an exception."""
     if options.mpi is None:
         script = "".join(f"[ $r = {rank} ] && exec {' '.join(command(rank))}\n" for rank in range(options.ranks))
@@ -78,11 +79,11 @@ def in_all_ranks(options, folder, command):
         if "Open MPI" in subprocess.run(["mpirun", "--version"], stdout=subprocess.PIPE, text=True).stdout:
             launcher += ["--oversubscribe", "--allow-run-as-root"]
         run = [*launcher, "bash", "-c", "r=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n" + script]
-        return [subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout]
+        return [subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}).stdout]
     shared = os.path.join(folder, "shared")
     with open(shared, "wb") as file:
         file.truncate(16 << 20)
-    environment = lambda rank: {**os.environ, "TOROID_MPI": os.path.abspath(options.mpi), "SHARED_MPI_FILE": shared,
+    environment = lambda rank: {**os.environ, **variables, "TOROID_MPI": os.path.abspath(options.mpi), "SHARED_MPI_FILE": shared,
                                 "SHARED_MPI_SIZE": str(options.ranks), "SHARED_MPI_RANK": str(rank)}
     started = [subprocess.Popen(command(rank), env=environment(rank), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                for rank in range(options.ranks)]
@@ -101,6 +102,8 @@ def main():
     parser.add_argument("--calls", type=int, default=30)
     parser.add_argument("--cut", choices=("torch", "toroid"), default="torch")
     parser.add_argument("--mpi")
+    parser.add_argument("--also", action="append", default=[])
+    parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
     is_gpu = options.device == "cuda"
@@ -133,6 +136,22 @@ def main():
             result["several_ms"] = min(max(milliseconds(f"part{rank}") for rank in range(options.ranks)), result.get("several_ms", 1e9))
         print("\n".join(said))
         result["ratio"] = result["one_ms"] / result["several_ms"]
+        result["also"] = {}
+        for also in options.also:
+            words = also.split()
+            variables = dict(word.split("=", 1) for word in words if not word.startswith("--") and "=" in word)
+            more = [word for word in words if word.split("=", 1)[0] not in variables]
+            command = lambda rank: [*bench(options.ranks, rank, f"also{rank}"), *more]
+            try:
+                for turn in range(2):
+                    in_all_ranks(options, folder, command, variables)
+                    ms = max(milliseconds(f"also{rank}") for rank in range(options.ranks))
+                    result["also"][also] = min(ms, result["also"].get(also, 1e9))
+            except RuntimeError as error:
+                result["also"][also] = str(error)[-400:]
+            print(f"{also}: {result['also'][also]}", flush=True)
+        if options.kernels:
+            print(in_all_ranks(options, folder, lambda rank: [*bench(options.ranks, rank, f"kernels{rank}"), "--kernels"])[0])
         with open(f"{options.out}/result.json", "w") as file:
             json.dump(result, file)
         print(json.dumps(result))
