@@ -1,0 +1,339 @@
+// Graphs of PyTorch's operators, compiled in memory and called with PyTorch's tensors: what toroid.torch is built on.
+//
+//   operator_is_supported("aten::add.Tensor") -> bool
+//   compile_graph(text, constants, options, allocate) -> GraphProgram
+//
+// text: a graph in the form of src/graph/text/text.h. constants: of each that is `external` there, by its name, (address, bytes, owner);
+// the program keeps the owners. options: a dict with the fields of ToroidGraphOptions. allocate(sizes, strides, dtype): a new tensor.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api.h"
+#include "dlpack.h"
+
+namespace toroid::python {
+namespace {
+
+// One tensor of PyTorch while a call runs: by DLPack's table of functions, or for PyTorch before 2.10 by the tensor's attributes.
+class TorchTensor {
+ public:
+  // wanted: the dtype that the graph was compiled for.
+  void set(nb::handle object, DLDataType wanted, const char* name) {
+    if (PyLong_Check(object.ptr())) {
+      integer_ = nb::cast<int64_t>(object);
+      tensor_ = number({kDLInt, 64, 1}, &integer_);
+    } else if (PyFloat_Check(object.ptr())) {
+      real_ = PyFloat_AsDouble(object.ptr());
+      tensor_ = number({kDLFloat, 64, 1}, &real_);
+    } else if (const ExchangeApi* const exchange = exchange_of(object); exchange != nullptr) {
+      if (exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
+      if (tensor_.dtype.code == kDLComplex) take_pairs();
+      if (tensor_.dtype.code != wanted.code || tensor_.dtype.bits != wanted.bits)
+        raise_named("InputError", std::string("input '") + name + "' does not have the dtype that its graph was compiled for");
+    } else {
+      set_from_attributes(object, wanted, name);
+    }
+  }
+  const DLTensor* tensor() const { return &tensor_; }
+
+  // The table of the object's type, which is looked up once a type; null where there is none.
+  static const ExchangeApi* exchange_of(nb::handle object) {
+    static PyTypeObject* known_type = nullptr;
+    static const ExchangeApi* known = nullptr;
+    PyTypeObject* const type = Py_TYPE(object.ptr());
+    if (type == known_type) return known;
+    const ExchangeApi* exchange = nullptr;
+    if (nb::hasattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__")) {
+      const nb::object capsule = nb::handle(reinterpret_cast<PyObject*>(type)).attr("__dlpack_c_exchange_api__");
+      exchange = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+      if (exchange == nullptr) PyErr_Clear();
+      if (exchange != nullptr && (exchange->version.major != kDlpackMajor || exchange->tensor_from_object == nullptr)) exchange = nullptr;
+    }
+    // Tensors come before parameters or after them: the last type alone is remembered, and its object lives on.
+    Py_INCREF(type);
+    Py_XDECREF(reinterpret_cast<PyObject*>(known_type));
+    known_type = type;
+    known = exchange;
+    return exchange;
+  }
+
+ private:
+  static DLTensor number(DLDataType dtype, void* data) { return {data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0}; }
+
+  // Programs have pairs of real numbers in the place of complex ones (docs/operators.md).
+  void take_pairs() {
+    const auto rank = static_cast<size_t>(tensor_.ndim);
+    std::vector<int64_t> sizes(tensor_.shape, tensor_.shape + rank);
+    sizes.push_back(2);
+    for (size_t d = 0; d < rank; ++d) sizes.push_back(2 * tensor_.strides[d]);
+    sizes.push_back(1);
+    sizes_ = std::move(sizes);
+    tensor_.ndim += 1;
+    tensor_.shape = sizes_.data();
+    tensor_.strides = sizes_.data() + rank + 1;
+    tensor_.dtype = {kDLFloat, static_cast<uint8_t>(tensor_.dtype.bits / 2), 1};
+  }
+
+  void set_from_attributes(nb::handle object, DLDataType wanted, const char* name) {
+    sizes_.clear();
+    for (nb::handle size : object.attr("shape")) sizes_.push_back(nb::cast<int64_t>(size));
+    const size_t rank = sizes_.size();
+    const nb::object strides = object.attr("stride")();
+    for (nb::handle stride : strides) sizes_.push_back(nb::cast<int64_t>(stride));
+    const bool is_complex = nb::cast<bool>(object.attr("is_complex")());
+    const int64_t bits = nb::cast<int64_t>(object.attr("element_size")()) * 8;
+    if (bits != (is_complex ? 2 : 1) * wanted.bits)
+      raise_named("InputError", std::string("input '") + name + "' does not have the dtype that its graph was compiled for");
+    void* const data = reinterpret_cast<void*>(nb::cast<uintptr_t>(object.attr("data_ptr")()));
+    const DLDataType dtype = is_complex ? DLDataType{kDLComplex, static_cast<uint8_t>(bits), 1} : wanted;
+    tensor_ = {data, {kDLCPU, 0}, static_cast<int32_t>(rank), dtype, sizes_.data(), sizes_.data() + rank, 0};
+    if (is_complex) take_pairs();
+  }
+
+  DLTensor tensor_{};
+  int64_t integer_ = 0;
+  double real_ = 0;
+  std::vector<int64_t> sizes_;  // and strides
+};
+
+// How a result, which is in row-major order, becomes a tensor: dim d of the tensor is dim place[d] of the result.
+struct OutputLayout {
+  nb::object dtype;
+  std::vector<int32_t> place;      // empty: the same order
+  bool is_complex;                 // the result has pairs of real numbers
+  std::vector<int64_t> last = {};  // sizes of the last call, and
+  nb::object arguments = {};       // what that was allocated with
+};
+
+class GraphProgram {
+ public:
+  GraphProgram(ToroidModel* model, const ToroidGraphFacts& facts, nb::object allocate)
+      : model_(model), facts_(facts), allocate_(std::move(allocate)) {
+    ToroidModelInfo info = sized<ToroidModelInfo>();
+    check(run_side().model_info(model, &info), "a graph without information");
+    for (int32_t i = 0; i < info.num_inputs; ++i) {
+      ToroidTensorInfo input = sized<ToroidTensorInfo>();
+      check(run_side().model_input(model, i, &input), "an input without information");
+      inputs_.emplace_back(input.dtype, input.name);
+    }
+    num_outputs_ = info.num_outputs;
+  }
+  ~GraphProgram() {
+    for (ToroidContext* context : idle_) run_side().context_destroy(context);
+    run_side().model_close(model_);
+  }
+  GraphProgram(const GraphProgram&) = delete;
+  GraphProgram& operator=(const GraphProgram&) = delete;
+
+  void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex) {
+    if (places.size() != static_cast<size_t>(num_outputs_) || dtypes.size() != places.size() || is_complex.size() != places.size())
+      raise_named("InternalError", "a graph with other outputs than it was written with");
+    for (size_t i = 0; i < places.size(); ++i) layouts_.push_back({nb::borrow(dtypes[i]), std::move(places[i]), is_complex[i]});
+  }
+
+  // arguments: a list, of which the program takes those at `positions`: tensors, ints and floats. seed: of random operators, or negative.
+  nb::list call(nb::list arguments, const std::vector<size_t>& positions, int64_t seed) {
+    if (positions.size() != inputs_.size()) raise_named("InternalError", "a graph with other inputs than it was written with");
+    std::vector<TorchTensor> tensors(positions.size());
+    std::vector<const DLTensor*> inputs(positions.size());
+    for (size_t i = 0; i < positions.size(); ++i) {
+      tensors[i].set(arguments[positions[i]], inputs_[i].first, inputs_[i].second);
+      inputs[i] = tensors[i].tensor();
+    }
+    Results results{*this, std::vector<nb::object>(layouts_.size()), nullptr};
+    ToroidRunOptions options = sized<ToroidRunOptions>();
+    options.allocate_output = &Results::allocate;
+    options.allocate_user = &results;
+    std::vector<DLManagedTensor*> none(layouts_.size());
+    const Lent lent(*this);
+    if (seed >= 0) check(run_side().context_seed(lent.context, static_cast<uint64_t>(seed)), "a seed that was refused");
+    ToroidStatus status = TOROID_OK;
+    {
+      const nb::gil_scoped_release released;
+      status = run_side().context_run(lent.context, inputs.data(), static_cast<int32_t>(inputs.size()), none.data(),
+                                      static_cast<int32_t>(none.size()), &options);
+    }
+    if (results.failure) std::rethrow_exception(results.failure);
+    check(status, run_side().context_message(lent.context));
+    nb::list made;
+    for (nb::object& tensor : results.tensors) made.append(std::move(tensor));
+    return made;
+  }
+
+  nb::dict facts() const {
+    nb::dict dict;
+    dict["from_cache"] = facts_.from_cache != 0;
+    dict["kernels"] = facts_.kernels;
+    dict["kernel_calls"] = facts_.kernel_calls;
+    dict["library_calls"] = facts_.library_calls;
+    dict["seconds"] = facts_.seconds;
+    return dict;
+  }
+
+ private:
+  // Makes the outputs of a call.
+  struct Results {
+    GraphProgram& program;
+    std::vector<nb::object> tensors;
+    std::exception_ptr failure;
+
+    static void* allocate(void* user, int32_t output, const DLTensor* tensor, size_t) {
+      auto& self = *static_cast<Results*>(user);
+      const nb::gil_scoped_acquire gil;
+      try {
+        const nb::object arguments = self.program.arguments(static_cast<size_t>(output), {tensor->shape, tensor->shape + tensor->ndim});
+        nb::object made = nb::steal(PyObject_CallObject(self.program.allocate_.ptr(), arguments.ptr()));
+        if (!made.is_valid()) throw nb::python_error();
+        TorchTensor its;
+        its.set(made, tensor->dtype, "an output");
+        void* const data = static_cast<char*>(its.tensor()->data) + its.tensor()->byte_offset;
+        self.tensors[static_cast<size_t>(output)] = std::move(made);
+        static char nothing[64];
+        return data != nullptr ? data : nothing;  // of a tensor without elements
+      } catch (...) {
+        self.failure = std::current_exception();
+        return nullptr;
+      }
+    }
+  };
+
+  // A context for this call alone.
+  struct Lent {
+    explicit Lent(GraphProgram& program) : program(program) {
+      {
+        const std::lock_guard lock(program.mutex_);
+        if (!program.idle_.empty()) {
+          context = program.idle_.back();
+          program.idle_.pop_back();
+          return;
+        }
+      }
+      Message message;
+      check(run_side().context_create(program.model_, nullptr, &context, message.data(), message.size()), message.data());
+    }
+    ~Lent() {
+      const std::lock_guard lock(program.mutex_);
+      program.idle_.push_back(context);
+    }
+    GraphProgram& program;
+    ToroidContext* context = nullptr;
+  };
+
+  // What the tensor is allocated with: (sizes, strides, dtype).
+  nb::object arguments(size_t output, std::vector<int64_t> sizes) {
+    OutputLayout& layout = layouts_[output];
+    if (layout.is_complex) sizes.pop_back();
+    if (layout.arguments.is_valid() && sizes == layout.last) return layout.arguments;
+    std::vector<int64_t> strides(sizes.size(), 1);
+    for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
+    nb::list its_sizes, its_strides;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const size_t from = layout.place.empty() ? d : static_cast<size_t>(layout.place[d]);
+      its_sizes.append(sizes[from]);
+      its_strides.append(strides[from]);
+    }
+    layout.arguments = nb::make_tuple(nb::tuple(its_sizes), nb::tuple(its_strides), layout.dtype);
+    layout.last = std::move(sizes);
+    return layout.arguments;
+  }
+
+  ToroidModel* model_;
+  ToroidGraphFacts facts_;
+  nb::object allocate_;
+  std::vector<std::pair<DLDataType, const char*>> inputs_;  // dtype and name
+  int32_t num_outputs_ = 0;
+  std::vector<OutputLayout> layouts_;
+  std::mutex mutex_;
+  std::vector<ToroidContext*> idle_;
+};
+
+using GivenConstants = std::map<std::string, nb::tuple>;
+
+struct GraphOptions {
+  ToroidGraphOptions options = sized<ToroidGraphOptions>();
+  std::vector<ToroidGraphConstant> constants;
+  std::vector<std::string> texts;  // that options point to
+};
+
+void read_options(const nb::dict& given, GraphOptions& result) {
+  result.texts.reserve(given.size());
+  for (auto [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    const auto text = [&] { return result.texts.emplace_back(nb::cast<std::string>(value)).c_str(); };
+    const auto flag = [&] { return nb::cast<bool>(value) ? 1 : 0; };
+    if (name == "no_cache")
+      result.options.no_cache = flag();
+    else if (name == "measure")
+      result.options.measure = flag();
+    else if (name == "assertions")
+      result.options.assertions = flag();
+    else if (name == "threads")
+      result.options.threads = nb::cast<int32_t>(value);
+    else if (name == "device")
+      result.options.device = text();
+    else if (name == "save_source")
+      result.options.save_source = text();
+    else if (name == "dump_ir")
+      result.options.dump_ir = text();
+    else
+      raise_named("ArgumentError", "a graph is compiled with no option '" + name + "'");
+  }
+}
+
+// Drops the constants' owners, from whatever thread.
+void release_owners(void* user) {
+  if (Py_IsInitialized() == 0) return;  // with the interpreter its objects are gone
+  const nb::gil_scoped_acquire gil;
+  delete static_cast<nb::list*>(user);
+}
+
+std::unique_ptr<GraphProgram> compile_graph(const std::string& text, const GivenConstants& given_constants, const nb::dict& given,
+                                            nb::object allocate) {
+  GraphOptions options;
+  read_options(given, options);
+  auto owners = std::make_unique<nb::list>();
+  for (const auto& [name, constant] : given_constants) {
+    options.constants.push_back(
+        {name.c_str(), reinterpret_cast<const void*>(nb::cast<uintptr_t>(constant[0])), nb::cast<size_t>(constant[1])});
+    owners->append(constant[2]);
+  }
+  options.options.constants = options.constants.data();
+  options.options.num_constants = static_cast<int32_t>(options.constants.size());
+  options.options.release = &release_owners;
+  options.options.release_user = owners.release();
+  ToroidModel* model = nullptr;
+  ToroidGraphFacts facts = sized<ToroidGraphFacts>();
+  Message message;
+  ToroidStatus status = TOROID_OK;
+  {
+    const nb::gil_scoped_release released;
+    status = compiler().compile_graph(text.data(), text.size(), &options.options, &model, &facts, message.data(), message.size());
+  }
+  check(status, message.data());
+  return std::make_unique<GraphProgram>(model, facts, std::move(allocate));
+}
+
+bool operator_is_supported(const char* name) { return compiler().has_operator(name) != 0; }
+
+}  // namespace
+
+void register_graph_builder(nb::module_& module) {
+  nb::set_leak_warnings(false);  // Dynamo keeps compiled graphs until the process is gone
+  nb::class_<GraphProgram>(module, "GraphProgram", "A graph of PyTorch's operators, compiled. Threads may call it at once.")
+      .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"))
+      .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"))
+      .def_prop_ro("facts", &GraphProgram::facts, "What is known of the compilation: its seconds, numbers of kernels.");
+  module.def("compile_graph", &compile_graph, nb::arg("text"), nb::arg("constants"), nb::arg("options"), nb::arg("allocate"));
+  module.def("operator_is_supported", &operator_is_supported, nb::arg("name"));
+}
+
+}  // namespace toroid::python

@@ -1,0 +1,355 @@
+"""torch.compile(backend="toroid"): results are eager's, and what toroid refuses runs in eager with one warning."""
+
+import copy
+import gc
+import logging
+import pickle
+import threading
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import toroid.torch as backend  # noqa: E402
+from toroid.torch.options import read_options  # noqa: E402
+
+nn = torch.nn
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    gc.collect()
+
+
+def compiled(function, **more):
+    """Compiled with toroid; a warning of a fallback is an error."""
+    made = torch.compile(function, backend="toroid", **more)
+
+    def call(*arguments, **named):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", backend.FallbackWarning)
+            return made(*arguments, **named)
+
+    return call
+
+
+def close(actual, expected, tolerance=1e-4):
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.last(F.max_pool2d(F.relu(self.norm(self.first(x))), 2).mean((2, 3)))
+
+
+def test_inference_is_eagers():
+    for model, x in ((Block(), torch.randn(4, 16)), (Convolutions().eval(), torch.randn(2, 3, 8, 8))):
+        with torch.no_grad():
+            close(compiled(model)(x), model(x))
+
+
+def test_training_has_eagers_gradients_and_parameters():
+    for model, x in ((Block(), torch.randn(4, 16)), (Convolutions(), torch.randn(4, 3, 8, 8))):
+        twin = copy.deepcopy(model)
+        one, other = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin))
+        step = compiled(twin)
+        for _ in range(3):
+            for m, call, optimizer in ((model, model, one), (twin, step, other)):
+                optimizer.zero_grad()
+                (call(x) ** 2).mean().backward()
+                optimizer.step()
+        for expected, actual in zip(model.state_dict().values(), twin.state_dict().values()):
+            close(actual, expected, 1e-3)
+
+
+def test_gradients_accumulate_and_reach_inputs():
+    model, x = Block(), torch.randn(4, 16, requires_grad=True)
+    step = compiled(model)
+    for call in (step, model):
+        for _ in range(2):
+            call(x).sum().backward()
+    close(x.grad / 2, torch.autograd.grad(2 * model(x).sum(), x)[0])
+
+
+def test_sizes_that_change_need_one_program():
+    calls = []
+
+    def f(x, y):
+        return torch.softmax(x @ y.T, -1).sum(0) * x.shape[0], x.reshape(-1)[: x.shape[0]]
+
+    step = compiled(f, dynamic=True, options={"fallback": False})
+    for n in (3, 5, 8, 13):
+        x, y = torch.randn(n, 4), torch.randn(7, 4)
+        close(step(x, y), f(x, y))
+        calls.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert calls[0] == calls[-1]
+
+
+def test_marked_dims_and_training():
+    model = Block()
+    step = compiled(model)
+    for n in (3, 5, 9):
+        x = torch.randn(n, 16)
+        torch._dynamo.mark_dynamic(x, 0)
+        model.zero_grad()
+        step(x).square().sum().backward()
+        actual = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        model(x).square().sum().backward()
+        close(actual, [p.grad for p in model.parameters()], 1e-3)
+
+
+def test_views_and_aliases_are_eagers():
+    def f(x):
+        y = x * 2
+        return x, x.t(), y, y[1:], y.view(-1), x.view(-1)[3:]
+
+    x = torch.randn(4, 6)
+    expected, actual = f(x), compiled(f)(x)
+    for a, e in zip(actual, expected):
+        close(a, e)
+        assert a.stride() == e.stride()
+    assert actual[0] is x and actual[1].data_ptr() == x.data_ptr() and actual[5].data_ptr() == x.data_ptr() + 12
+    assert actual[3].untyped_storage().data_ptr() == actual[2].untyped_storage().data_ptr()
+
+
+def test_memory_formats_are_eagers():
+    conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 9, 9).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        actual, expected = compiled(conv)(x), conv(x)
+    close(actual, expected)
+    assert actual.stride() == expected.stride()
+
+
+def test_in_place_updates_reach_the_callers_tensors():
+    def f(x, y):
+        x.add_(1)
+        y[0].mul_(x.sum())
+        return x * y
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    x1, y1 = x.clone(), y.clone()
+    close(compiled(f)(x1, y1), f(x, y))
+    close((x1, y1), (x, y))
+
+
+def test_buffers_of_modules_are_updated():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count += 1
+            return x * self.count
+
+    model = Counter()
+    step = compiled(model)
+    for n in (1, 2, 3):
+        close(step(torch.ones(2)), torch.full((2,), float(n)))
+    assert model.count == 3
+
+
+def test_operators_that_toroid_lacks_run_in_eager_with_one_warning():
+    @torch.library.custom_op("toroid_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    def f(x):
+        return twice(x.sin()).cos() + twice(x)
+
+    x = torch.randn(5)
+    said = r"toroid_test::twice \(2 times\)(.|\n)*at .*test_torch.py:\d+, in f: return twice"
+    with pytest.warns(backend.FallbackWarning, match=said) as caught:
+        close(torch.compile(f, backend="toroid")(x), f(x))
+    assert len([w for w in caught if issubclass(w.category, backend.FallbackWarning)]) == 1
+    for more in ({"fullgraph": True}, {"options": {"fallback": False}}):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="toroid cannot compile this graph as a whole(.|\n)*toroid_test::twice"):
+            torch.compile(f, backend="toroid", **more)(x)
+
+
+def test_what_only_the_compiler_refuses_runs_in_eager_too():
+    def f(x):  # an operator that is known, of arguments that are not
+        return torch.ops.aten._fft_r2c(x.sin().half(), [0], 0, True).real.float().cos()
+
+    x = torch.randn(8)
+    try:
+        expected = f(x)
+    except RuntimeError:
+        pytest.skip("this PyTorch has no such transform")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", backend.FallbackWarning)
+        close(torch.compile(f, backend="toroid")(x), expected, 1e-2)
+
+
+def test_random_operators_follow_the_seed():
+    def f(x):
+        return F.dropout(x, 0.5), torch.rand(1000)
+
+    step = compiled(f)
+    x = torch.ones(1000)
+    torch.manual_seed(1)
+    first, again = step(x), step(x)
+    torch.manual_seed(1)
+    close(step(x), first)
+    assert not torch.equal(first[1], again[1])
+    assert set(first[0].unique().tolist()) == {0.0, 2.0} and 400 < int((first[0] == 0).sum()) < 600
+    assert 0.4 < float(first[1].mean()) < 0.6
+    torch._dynamo.reset()
+    eager = torch.compile(f, backend="toroid", options={"fallback_random": True})
+    torch.manual_seed(2)
+    actual = eager(x)
+    torch.manual_seed(2)
+    close(actual, f(x))
+
+
+def test_dropout_in_training_uses_one_mask():
+    x = torch.ones(1000, requires_grad=True)
+    y = compiled(lambda x: F.dropout(x, 0.5).sin())(x)
+    y.sum().backward()
+    assert torch.equal(y == 0, x.grad == 0)
+
+
+def test_autocast_and_checkpointing():
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = Block(), torch.randn(4, 16)
+
+    def f(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(x)
+
+    close(compiled(f)(x).float(), f(x).float(), 3e-2)
+
+    def g(x):
+        return checkpoint(model, x, use_reentrant=False)
+
+    compiled(g)(x).sum().backward()
+    actual = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    g(x).sum().backward()
+    close(actual, [p.grad for p in model.parameters()], 1e-3)
+
+
+def test_complex_numbers():
+    def f(x, y):
+        z = torch.complex(x, y)
+        return torch.view_as_real(z * z.conj() + 1j), z.abs()
+
+    x, y = torch.randn(6), torch.randn(6)
+    close(compiled(f)(x, y), f(x, y))
+
+    def g(z):
+        return z * 2, z.t().exp(), z[1:]
+
+    step = compiled(g)
+    z = torch.randn(3, 5, dtype=torch.complex64)
+    for given in (z, z.conj(), z[:, ::2], z.conj().imag, z.to(torch.complex128)):
+        close(step(given), g(given))
+    assert step(z.conj())[2].is_conj() and z.conj().imag.is_neg()
+
+    def h(z):
+        return torch.view_as_complex(torch.view_as_real(z) + 1)
+
+    close(compiled(h)(z), h(z))
+
+
+def test_numbers_as_arguments_and_results():
+    def f(x, n, s):
+        return x * n + s, x.shape[0] * n
+
+    step = compiled(f, dynamic=True)
+    for n, s in ((2, 0.5), (3, 1.5), (7, 2.5)):
+        x = torch.randn(n + 2)
+        assert step(x, n, s)[1] == f(x, n, s)[1]
+        close(step(x, n, s)[0], f(x, n, s)[0])
+
+
+def test_tensors_without_elements():
+    def f(x):
+        return x * 2, x.sum(0), torch.cat([x, x])
+
+    x = torch.randn(0, 3)
+    close(compiled(f)(x), f(x))
+
+
+def test_frozen_parameters_are_constants_as_long_as_nobody_writes_to_them():
+    model, x = Block(), torch.randn(4, 16)
+    step = compiled(model, options={"freezing": True})
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger = logging.getLogger("toroid.torch")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    with torch.no_grad():
+        close(step(x), model(x))
+        assert "_frozen: " in said[0] and len(said) == 1
+        model.up.weight.mul_(2)
+        close(step(x), model(x))
+        assert "with them as arguments" in said[1]
+        close(step(x + 1), model(x + 1))
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+    close(step(x), model(x))  # with gradients: parameters are arguments
+    step(x).sum().backward()
+    assert model.up.weight.grad is not None
+
+
+def test_threads_call_one_program():
+    model = Block()
+    step = compiled(model)
+    xs = [torch.randn(4, 16) for _ in range(16)]
+    with torch.no_grad():
+        expected = [model(x) for x in xs]
+        step(xs[0])
+    found = [None] * len(xs)
+
+    def work(i):
+        with torch.no_grad():
+            for _ in range(5):
+                found[i] = step(xs[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(xs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    close(found, expected)
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="has no option 'fast'; it has fallback, "):
+        read_options(None, {"fast": True}, {})
+    with pytest.raises(ValueError, match="the option 'cache' is a bool, not 3"):
+        read_options(None, {"cache": 3}, {})
+    with pytest.raises(ValueError, match="has no mode 'quick'"):
+        read_options("quick", None, {})
+    assert read_options("max-autotune", None, {}).max_autotune
+    assert pickle.loads(pickle.dumps(read_options(None, None, {}))) == read_options(None, {}, {})

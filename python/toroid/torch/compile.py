@@ -1,0 +1,184 @@
+"""From an FX graph of AOTAutograd's to a callable: compiled whole where toroid can, else around what it cannot."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import logging
+import re
+import time
+from typing import Any, Callable
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from .. import _core, errors
+from .fallback import AS_ASKED, cut, tell, why_not
+from .graph_text import GraphText, Refused, write_graph
+from .options import Options
+from .runtime import allocator, make_call
+
+log = logging.getLogger("toroid.torch")
+_numbers = itertools.count()
+
+# How often a graph is cut anew because a part of it is refused, before all of it runs in eager PyTorch.
+_MOST_CUTS = 12
+
+
+def _constants(graph: GraphText) -> dict[str, tuple]:
+    return {name: (tensor.data_ptr(), tensor.numel() * tensor.element_size(), tensor) for name, tensor in graph.constants.items()}
+
+
+def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None) -> Callable:
+    """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors."""
+    begin = time.perf_counter()
+    graph = write_graph(gm, name, materialised=lambda node: kind == "backward" and "tangent" in node.name, frozen=frozen)
+    if not graph.results:
+        return make_call(graph, None)
+    written = time.perf_counter()
+    log.debug("%s:\n%s", name, graph.text)
+    try:
+        program = _core.compile_graph(graph.text, _constants(graph), options.of_compiler(name), allocator())
+    except (errors.UnsupportedError, errors.PackageError, errors.InputError, errors.InternalError) as error:
+        raise Refused(_reason(error), _node_of(error, gm)) from error
+    call = make_call(graph, program)
+    log.info("%s: text %.3f s, compiled in %.3f s: %s", name, written - begin, time.perf_counter() - written, program.facts)
+    return call
+
+
+def _node_of(error: Any, gm: torch.fx.GraphModule) -> torch.fx.Node | None:
+    """The node that toroid's error names."""
+    found = re.search(r"node '([^']+)'", str(error))
+    if found is None:
+        return None
+    name = found.group(1).split(".")[0]
+    return next((node for node in gm.graph.nodes if node.name == name), None)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of toroid's error."""
+    return str(error).strip().splitlines()[0].removeprefix("error: ")
+
+
+class _Part(torch.nn.Module):
+    """A compiled part of a graph, in the place of its submodule."""
+
+    def __init__(self, call: Callable) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *args: Any) -> tuple:
+        return tuple(self.call(list(args)))
+
+
+def _boxed(gm: torch.fx.GraphModule) -> Callable:
+    def call(args: list) -> Any:
+        given = list(args)
+        args.clear()
+        return gm(*given)
+
+    call._boxed_call = True
+    return call
+
+
+def compile_in_parts(
+    gm: torch.fx.GraphModule, name: str, kind: str, options: Options, refused: dict[torch.fx.Node, str]
+) -> Callable:
+    """Around the refused nodes, and those that are found to be refused meanwhile, which are added to them."""
+    by_name = {node.name: node for node in gm.graph.nodes}
+    for _ in range(_MOST_CUTS):
+        twin = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+        twins = {node.name: node for node in twin.graph.nodes}
+        cut_graph = cut(twin, {twins[node.name] for node in refused})
+        before = len(refused)
+        for i, (child_name, child) in enumerate(list(cut_graph.named_children())):
+            if not child_name.startswith("toroid_") or not isinstance(child, torch.fx.GraphModule):
+                continue
+            try:
+                setattr(cut_graph, child_name, _Part(compile_whole(child, f"{name}_{i}", kind, options)))
+            except Refused as problem:
+                if problem.node is None or problem.node.name not in by_name or by_name[problem.node.name] in refused:
+                    for node in child.graph.nodes:  # nobody knows which one
+                        if node.op == "call_function" and node.name in by_name:
+                            refused.setdefault(by_name[node.name], problem.reason)
+                else:
+                    refused[by_name[problem.node.name]] = problem.reason
+        if len(refused) == before:
+            tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, options.fallback)
+            return _boxed(cut_graph)
+    tell(refused, options.fallback)
+    return _boxed(gm)
+
+
+def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, parameters: list | None = None) -> Callable:
+    """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those that
+    may be frozen, with their tensors; None for all others."""
+    with unset_fake_temporarily():
+        if options.freezing and kind == "inference" and parameters is not None:
+            call = _compile_frozen(gm, options, parameters)
+            if call is not None:
+                return call
+        return _compile(gm, kind, options)
+
+
+def _compile_frozen(gm: torch.fx.GraphModule, options: Options, parameters: list) -> Callable | None:
+    """A program with the parameters as constants, for calls with just these; another one, compiled when it is needed, for all others. None
+    where nothing is to be frozen, or the graph is refused."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    frozen: dict[torch.fx.Node, torch.Tensor] = {}
+    if len(parameters) != len(placeholders):
+        return None
+    for node, tensor in zip(placeholders, parameters):
+        value = node.meta.get("val")
+        if tensor is None or tensor.is_inference() or not isinstance(value, torch.Tensor):
+            continue
+        if tuple(value.shape) == tuple(tensor.shape) and value.dtype == tensor.dtype and value.stride() == tensor.stride():
+            frozen[node] = tensor
+    if not frozen:
+        return None
+    try:
+        call = compile_whole(gm, f"graph{next(_numbers)}_frozen", "inference", options, frozen)
+    except Refused as problem:
+        log.info("a graph is not frozen: %s", problem.reason)
+        return None
+    held = [(i, frozen[node], frozen[node]._version) for i, node in enumerate(placeholders) if node in frozen]
+    others: list[Callable] = []
+
+    def checked(args: list) -> list:
+        for i, tensor, version in held:
+            if args[i] is not tensor or tensor._version != version:
+                if not others:
+                    log.warning("a frozen parameter was replaced or written to: such calls take a program with them as arguments")
+                    with unset_fake_temporarily():
+                        others.append(_compile(gm, "inference", options))
+                return others[0](args)
+        return call(args)
+
+    checked._boxed_call = True
+    return checked
+
+
+def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
+    name = f"graph{next(_numbers)}_{kind}"
+    refused: dict[torch.fx.Node, str] = {}
+    for node in gm.graph.nodes:
+        reason = why_not(node, options.fallback_random)
+        if reason is not None:
+            refused[node] = reason
+    if not refused:
+        try:
+            return compile_whole(gm, name, kind, options)
+        except Refused as problem:
+            log.info("%s: refused: %s", name, problem.reason)
+            node = problem.node
+            if node is None or node.op in ("placeholder", "output"):
+                for each in gm.graph.nodes:
+                    if each.op == "call_function":
+                        refused[each] = problem.reason
+                tell(refused, options.fallback)
+                return _boxed(gm)
+            refused[node] = problem.reason
+    if not options.fallback:
+        tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, False)
+    return compile_in_parts(gm, name, kind, options, refused)

@@ -1,0 +1,60 @@
+"""The backend of torch.compile: ``torch.compile(model, backend="toroid")``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable
+
+import torch
+import torch.fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from .compile import compile_fx_graph
+from .options import read_options
+
+
+def _is_full_graph() -> bool:
+    """Whether torch.compile was asked for fullgraph=True: Dynamo is at work, and knows."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    try:
+        return bool(getattr(InstructionTranslator.current_tx(), "one_graph", False))
+    except AttributeError:
+        return False
+
+
+def _parameters(gm: torch.fx.GraphModule, example_inputs: list) -> list:
+    """Of the inputs that AOTAutograd's graph will have, the parameters and buffers of modules."""
+    own = [*gm.parameters(), *gm.buffers()]
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    found: list = list(own)
+    for node, example in zip(placeholders, example_inputs):
+        is_static = "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}) or isinstance(example, torch.nn.Parameter)
+        found.append(example if is_static and isinstance(example, torch.Tensor) else None)
+    return found
+
+
+def backend(
+    gm: torch.fx.GraphModule, example_inputs: list, *, mode: str | None = None, options: dict | None = None, **kwargs: Any
+) -> Callable:
+    """Compiles what Dynamo found, with AOTAutograd between: inference, or the forward and the backward pass of training.
+
+    ``mode`` and ``options`` are those of ``torch.compile``; docs/torch-compile.md lists them.
+    """
+    chosen = read_options(mode, options, kwargs)
+    if _is_full_graph():
+        chosen = dataclasses.replace(chosen, fallback=False)
+
+    parameters = _parameters(gm, example_inputs) if chosen.freezing else None
+
+    def compiler(kind: str) -> Callable:
+        return lambda graph, inputs: compile_fx_graph(graph, kind, chosen, parameters)
+
+    through_autograd = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    return through_autograd(gm, example_inputs)

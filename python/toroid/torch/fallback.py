@@ -1,0 +1,115 @@
+"""What toroid refuses runs in eager PyTorch: the graph is cut around it, and the user is told.
+
+Nodes get a level: the number of refused operators that are before them on some path. All other nodes of a level are one graph, which
+toroid compiles; refused operators stay where they are between these.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+
+import torch
+import torch.fx
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+from .. import _core
+from .graph_text import computes_sizes_only, operator_name
+
+# Why an operator runs in eager PyTorch that toroid could compile.
+AS_ASKED = "the option fallback_random is set"
+
+# Of these no code is made: sizes and guards say the same.
+_STATEMENTS = ("aten::_assert_scalar", "aten::_assert_tensor_metadata")
+
+
+class FallbackWarning(UserWarning):
+    """Operators of a model run in eager PyTorch."""
+
+
+class UnsupportedGraph(RuntimeError):
+    """A graph has operators that toroid refuses, and the options allow no fallback."""
+
+
+def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
+    """Why toroid cannot compile the node, as far as its operator tells; None: it can, or nothing is known."""
+    if node.op != "call_function" or node.target is operator.getitem or computes_sizes_only(node):
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return "toroid has no such operator"
+    if keeps_random and torch.Tag.nondeterministic_seeded in node.target.tags:
+        return AS_ASKED
+    name = operator_name(node.target)
+    if _core.operator_is_supported(name) or name.startswith("aten::sym_") or name in _STATEMENTS:
+        return None
+    return "toroid has no such operator"
+
+
+def target_name(node: torch.fx.Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return operator_name(node.target)
+    return str(node.target)
+
+
+def line_of(node: torch.fx.Node) -> str:
+    """The user's line that the node comes from: "model.py:42, in forward: x = f(x)"; "" where it is not known."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = [line.strip() for line in trace.strip().splitlines()]
+    for i in range(len(lines) - 1, -1, -1):
+        if lines[i].startswith("File "):
+            place = lines[i].removeprefix('File "').replace('", line ', ":")
+            return place + (f": {lines[i + 1]}" if i + 1 < len(lines) else "")
+    return ""
+
+
+def describe(refused: dict[torch.fx.Node, str]) -> str:
+    """One line for each operator, with its first place."""
+    seen: dict[tuple[str, str], torch.fx.Node] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for node, reason in refused.items():
+        key = (target_name(node), reason)
+        seen.setdefault(key, node)
+        counts[key] = counts.get(key, 0) + 1
+    lines = []
+    for (name, reason), node in seen.items():
+        times = f" ({counts[name, reason]} times)" if counts[name, reason] > 1 else ""
+        place = line_of(node)
+        lines.append(f"  {name}{times}: {reason}" + (f"\n    at {place}" if place else ""))
+    return "\n".join(lines)
+
+
+def tell(refused: dict[torch.fx.Node, str], allowed: bool) -> None:
+    """The one warning of a graph, or the error."""
+    if not refused:
+        return
+    text = describe(refused)
+    if not allowed:
+        raise UnsupportedGraph(
+            f"toroid cannot compile this graph as a whole:\n{text}\n  help: compile without fullgraph=True and without "
+            "options={'fallback': False}, and these operators run in eager PyTorch"
+        )
+    warnings.warn(f"toroid runs these operators in eager PyTorch:\n{text}", FallbackWarning, stacklevel=2)
+
+
+def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.GraphModule:
+    """The graph with its compiled parts as submodules toroid_0, toroid_1, … Consumes the graph."""
+    levels: dict[torch.fx.Node, int] = {}
+    outside: set[torch.fx.Node] = set()
+    parts: dict[int, dict[torch.fx.Node, None]] = {}
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            outside.add(node)
+            levels[node] = 0
+            continue
+        levels[node] = max((levels[each] + (each in refused) for each in node.all_input_nodes), default=0)
+        source = node.args[0] if node.target is operator.getitem else None
+        if isinstance(source, torch.fx.Node) and source in outside:
+            outside.add(node)  # an element of what a refused operator gives
+            levels[node] = levels[source]
+            refused = refused | {node}
+        elif node in refused:
+            outside.add(node)
+        else:
+            parts.setdefault(levels[node], {})[node] = None
+    worth = [part for _, part in sorted(parts.items()) if any(not computes_sizes_only(node) for node in part)]
+    return fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)

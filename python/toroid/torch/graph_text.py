@@ -1,0 +1,634 @@
+"""FX graphs of ATen operators in the text form of toroid's graphs.
+
+What AOTAutograd hands to a backend is a graph whose nodes call ``torch.ops.aten`` operators, with a fake tensor in ``node.meta["val"]``
+for each value. ``write_graph`` prints it as toroid reads it::
+
+    add = torch.ops.aten.add.Tensor(x, y, alpha=2)    =>    add: f32[s77, 8] = aten::add.Tensor(x, y, alpha=2)
+
+Sizes stay symbolic. Nodes that only compute sizes vanish: their values are expressions in the types and arguments that use them.
+Outputs that are inputs, or views of inputs, are not computed: they are described for the caller, who has the tensors.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import operator
+import re
+from typing import Any
+
+import torch
+import torch.fx
+
+DTYPES = {
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.float8_e4m3fn: "f8e4m3fn",
+    torch.float8_e5m2: "f8e5m2",
+    torch.float8_e4m3fnuz: "f8e4m3fnuz",
+    torch.float8_e5m2fnuz: "f8e5m2fnuz",
+    torch.complex32: "c32",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+FORMATS = {
+    torch.contiguous_format: "contiguous",
+    torch.channels_last: "channels_last",
+    torch.channels_last_3d: "channels_last_3d",
+    torch.preserve_format: "preserve",
+}
+
+# Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
+_STATEMENTS = frozenset(
+    ("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_scalar", "aten::_assert_tensor_metadata")
+)
+_READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
+_MEMORY_VIEWS = frozenset(
+    ("aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse")
+)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_WORDS = frozenset(("none", "true", "false", "inf", "nan", "sym", "return", "graph", "constant", "Real"))
+
+
+class Refused(Exception):
+    """A graph, or one node of it, that toroid does not compile. ``node`` is None where the graph as a whole is at fault."""
+
+    def __init__(self, reason: str, node: torch.fx.Node | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.node = node
+
+
+@dataclasses.dataclass
+class Output:
+    """One output of a graph, and where it comes from."""
+
+    # "program": result `index`; "argument": input `index` itself; "view": of it; "of_output": output `index`; "view_of_result": of `base`;
+    # "number": `value`
+    kind: str
+    index: int = -1
+    value: Any = None  # of a number: None, or a number, or a sympy expression
+    size: tuple = ()  # of a view: sympy expressions or ints
+    stride: tuple = ()
+    offset: Any = 0  # relative to the first element of what it views
+    place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
+    dtype: Any = None
+    base: Any = None  # the result, an Output of kind "program", that this is a view of
+
+
+@dataclasses.dataclass
+class GraphText:
+    text: str
+    constants: dict[str, torch.Tensor]
+    inputs: list[int]  # positions of the graph's inputs that the program takes
+    outputs: list[Output]
+    results: list[Output]  # the outputs that the program computes, in its order
+    symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim)
+    is_random: bool  # it draws random numbers
+    lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated
+
+
+def operator_name(target: Any) -> str:
+    """``torch.ops.aten.add.Tensor`` as ``aten::add.Tensor``; the default overload has no suffix."""
+    name = target._schema.name
+    overload = target._schema.overload_name
+    return f"{name}.{overload}" if overload else name
+
+
+def is_symbolic(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def computes_sizes_only(node: torch.fx.Node) -> bool:
+    """Whether the node's value is a number that its expression tells."""
+    value = node.meta.get("val")
+    if not isinstance(value, (int, float, bool)) and not is_symbolic(value):
+        return False
+    return not (isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in _READS_ELEMENT)
+
+
+def expression(value: Any) -> Any:
+    """The sympy expression of a symbolic number; ints as they are."""
+    if not is_symbolic(value):
+        return value
+    expr = value.node.expr
+    if isinstance(value, torch.SymInt) and expr.is_number:
+        return int(expr)
+    return expr
+
+
+def _name(text: str) -> str:
+    return text if _PLAIN_NAME.match(text) and text not in _WORDS else '%"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\x{ord(c):02x}" if ord(c) < 256 else "?" for c in text) + '"'
+
+
+def _float(value: float) -> str:
+    if value != value:
+        return "nan"
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    text = repr(float(value))
+    return text if "." in text or "e" in text else text + ".0"
+
+
+def is_contiguous(sizes: Any, strides: Any) -> bool:
+    """PyTorch's rule for row-major order without gaps, on expressions: strides of dims of size 1 do not matter."""
+    if any(size == 0 for size in sizes):
+        return True
+    expected: Any = 1
+    for size, stride in zip(reversed(sizes), reversed(strides)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected = expected * size
+    return True
+
+
+def _order(sizes: Any, strides: Any, hints: Any) -> tuple | None:
+    """The dims from the outermost in memory to the innermost one, where each place holds one element; else None."""
+    if any(size == 0 for size in sizes):
+        return tuple(range(len(sizes)))
+    order = sorted(range(len(sizes)), key=lambda d: (-hints[d], d))
+    inner = [d for d in order if sizes[d] != 1]
+    expected: Any = 1
+    for d in reversed(inner):
+        if strides[d] != expected:
+            return None
+        expected = expected * sizes[d]
+    # Dims of size 1 stay where they are among the others as far as their strides tell.
+    return tuple(order)
+
+
+def _dims_in_memory(tensor: torch.Tensor) -> tuple | None:
+    sizes, strides = [expression(s) for s in tensor.shape], [expression(s) for s in tensor.stride()]
+    if is_contiguous(sizes, strides):
+        return tuple(range(len(sizes)))
+    return _order(sizes, strides, [_hint(s) for s in tensor.stride()])
+
+
+def _hint(value: Any) -> int:
+    if isinstance(value, torch.SymInt):
+        hint = value.node.hint
+        return int(hint) if hint is not None else 1 << 40
+    return int(value)
+
+
+class _Writer:
+    def __init__(self, gm: torch.fx.GraphModule, name: str, materialised: Any, frozen: dict) -> None:
+        self.gm = gm
+        self.frozen = frozen  # inputs that are constants, with their tensors
+        self.name = name
+        self.materialised = materialised  # says of an input whether its views are computed, not described
+        self.lines: list[str] = []
+        self.body: list[str] = []
+        self.names: dict[torch.fx.Node, str] = {}
+        self.parts: dict[tuple, str] = {}
+        self.constants: dict[str, torch.Tensor] = {}
+        self.constant_lines: list[str] = []
+        self.symbols: dict[Any, None] = {}
+        self.shape_env: Any = None
+        self.is_random = False
+        self.memory_of_views_unknown = False
+        self.hidden: dict[torch.fx.Node, Output] = {}
+
+    # ---- numbers and types
+
+    def number(self, value: Any) -> str:
+        value = expression(value)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(value)
+        if isinstance(value, float):
+            return _float(value)
+        for symbol in value.free_symbols:
+            self.symbols.setdefault(symbol)
+        return str(value)
+
+    def type_of(self, tensor: Any, keeps_strides: bool = True) -> str:
+        if tensor.layout is not torch.strided:
+            raise Refused(f"tensors of layout {tensor.layout} are not supported")
+        if tensor.dtype not in DTYPES:
+            raise Refused(f"tensors of dtype {tensor.dtype} are not supported")
+        for size in tensor.shape:
+            if is_symbolic(size):
+                self.shape_env = size.node.shape_env
+        text = f"{DTYPES[tensor.dtype]}[{', '.join(self.number(s) for s in tensor.shape)}]"
+        if not keeps_strides:
+            return text
+        sizes, strides = [expression(s) for s in tensor.shape], [expression(s) for s in tensor.stride()]
+        if not is_contiguous(sizes, strides):
+            text += f" strides [{', '.join(self.number(s) for s in strides)}]"
+        offset = tensor.storage_offset()
+        if expression(offset) != 0:
+            text += f" offset({self.number(offset)})"
+        return text
+
+    # ---- arguments
+
+    def reference(self, node: torch.fx.Node) -> str:
+        if node in self.names:
+            return _name(self.names[node])
+        raise Refused(f"'{node.name}' is used where toroid needs a tensor", node)
+
+    def argument(self, value: Any, parameter: Any) -> str:
+        kind = parameter.type
+        while kind.kind() == "OptionalType":
+            kind = kind.getElementType()
+        is_list = kind.kind() == "ListType"
+        element = kind.getElementType() if is_list else kind
+        while element.kind() == "OptionalType":
+            element = element.getElementType()
+        if value is None:
+            return "none"
+        if is_list and not isinstance(value, (list, tuple)):
+            count = max(parameter.N or 1, 1)
+            value = [value] * count
+        if isinstance(value, (list, tuple)):
+            if value and all(isinstance(each, int) and not isinstance(each, bool) for each in value) and element.kind() == "FloatType":
+                value = [float(each) for each in value]
+            return "[" + ", ".join(self.scalar(each, element) for each in value) + "]"
+        return self.scalar(value, element)
+
+    def scalar(self, value: Any, kind: Any) -> str:
+        wants_tensor = kind.kind() == "TensorType"
+        if isinstance(value, torch.fx.Node):
+            if not computes_sizes_only(value) and value in self.names:
+                return self.reference(value)
+            value = value.meta.get("val") if "val" in value.meta else value
+            if isinstance(value, torch.fx.Node):
+                raise Refused(f"'{value.name}' has no value that is known", value)
+            if isinstance(value, torch.SymFloat):
+                raise Refused("floats that change from call to call are not supported")
+        if isinstance(value, torch.SymFloat):
+            raise Refused("floats that change from call to call are not supported")
+        if value is None:
+            return "none"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (int, torch.SymInt, torch.SymBool)):
+            if kind.kind() == "FloatType" and isinstance(value, int):
+                return _float(float(value))
+            if kind.kind() == "BoolType" and isinstance(value, int):
+                return "true" if value else "false"
+            text = self.number(value)
+            return text if isinstance(value, int) or not wants_tensor else f"({text})"
+        if isinstance(value, float):
+            return _float(value)
+        if isinstance(value, complex):
+            return self.complex_number(value)
+        if isinstance(value, torch.dtype):
+            if value not in DTYPES:
+                raise Refused(f"the dtype {value} is not supported")
+            return f"dtype.{DTYPES[value]}"
+        if isinstance(value, torch.device):
+            if value.type == "cpu":
+                return "device.cpu"
+            if value.type == "cuda":
+                return f"device.cuda:{value.index or 0}"
+            raise Refused(f"the device {value} is not supported")
+        if isinstance(value, torch.layout):
+            return "layout.strided" if value is torch.strided else "layout.other"
+        if isinstance(value, torch.memory_format):
+            return f"format.{FORMATS[value]}"
+        if isinstance(value, str):
+            return _quoted(value)
+        raise Refused(f"arguments of type {type(value).__name__} are not supported")
+
+    def complex_number(self, value: complex) -> str:
+        return _name(self.constant(torch.tensor(value, dtype=torch.complex128), "number"))
+
+    def constant(self, tensor: torch.Tensor, name: str) -> str:
+        if tensor.device.type != "cpu":
+            raise Refused(f"a constant on the device {tensor.device} is not supported")
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+        number = len(self.constants)
+        key = f"{name}.{number}"
+        value = f"{name}_{number}_constant"
+        kind = f"{DTYPES[tensor.dtype]}[{', '.join(map(str, tensor.shape))}]"
+        self.constants[key] = tensor.detach()
+        self.constant_lines.append(f"constant {number} {_quoted(key)}: {kind} = external")
+        self.body.append(f"  {value}: {kind} = constant({number})")
+        return value
+
+    # ---- nodes
+
+    def statement(self, node: torch.fx.Node, target: Any) -> None:
+        name = operator_name(target)
+        schema = target._schema
+        if torch.Tag.nondeterministic_seeded in target.tags:
+            self.is_random = True
+        if self.memory_of_views_unknown and name in _MEMORY_VIEWS:
+            for each in node.all_input_nodes:
+                if _base(each) is not each:
+                    raise Refused(f"{name} of a view, in a graph with an input whose strides overlap or leave gaps", node)
+        arguments: list[str] = []
+        names_now = False
+        for position, parameter in enumerate(schema.arguments):
+            if position < len(node.args) and not parameter.kwarg_only:
+                value = node.args[position]
+            elif parameter.name in node.kwargs:
+                value = node.kwargs[parameter.name]
+            else:
+                names_now = True
+                if not parameter.has_default_value():
+                    arguments.append(f"{parameter.name}=none")
+                continue
+            text = self.argument(value, parameter)
+            names_now = names_now or parameter.kwarg_only
+            arguments.append(f"{parameter.name}={text}" if names_now else text)
+        results = self.results_of(node)
+        left = ", ".join(f"{_name(result)}: {kind}" for result, kind in results)
+        self.body.append(f"  {left}{' = ' if left else ''}{name}({', '.join(arguments)})")
+
+    def results_of(self, node: torch.fx.Node) -> list[tuple[str, str]]:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            self.names[node] = node.name
+            return [(node.name, self.type_of(value))]
+        if value is None:
+            return []
+        results = []
+        if not isinstance(value, (list, tuple)):
+            raise Refused(f"results of type {type(value).__name__} are not supported", node)
+        for i, each in enumerate(value):
+            part = f"{node.name}.{i}"
+            self.parts[node, i] = part
+            if isinstance(each, torch.Tensor):
+                results.append((part, self.type_of(each)))
+            elif each is None:
+                results.append((part, "f32[]"))
+            else:
+                raise Refused(f"results of type {type(each).__name__} are not supported", node)
+        return results
+
+    def read_element(self, node: torch.fx.Node) -> None:
+        value = node.meta["val"]
+        source = node.args[0].meta["val"]
+        if isinstance(value, torch.SymFloat) or not isinstance(value, torch.SymInt):
+            raise Refused("reading a float or a boolean out of a tensor is not supported", node)
+        self.shape_env = value.node.shape_env
+        self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[] = {operator_name(node.target)}({self.reference(node.args[0])})")
+        self.body.append(f"  sym {self.number(value)} = {_name(node.name)}")
+
+    def node(self, node: torch.fx.Node) -> None:
+        if node.op == "get_attr":
+            tensor = node.meta.get("constant")
+            if tensor is None:
+                tensor = _attribute(self.gm, node.target)
+            if not isinstance(tensor, torch.Tensor):
+                return  # a subgraph, which its user refuses
+            self.names[node] = self.constant(tensor, str(node.target))
+            return
+        if node.op != "call_function":
+            raise Refused(f"nodes of kind {node.op} are not supported", node)
+        if node.target is operator.getitem:
+            part = self.parts.get((node.args[0], node.args[1]))
+            if part is None:
+                raise Refused("an element of what is no list of tensors", node)
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                self.names[node] = part
+            return
+        if computes_sizes_only(node):
+            return
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise Refused(f"'{node.target}' is no operator that toroid knows", node)
+        name = operator_name(node.target)
+        if name in _STATEMENTS:
+            return
+        if name in _READS_ELEMENT:
+            self.read_element(node)
+            return
+        self.statement(node, node.target)
+
+    # ---- the whole
+
+    def write(self) -> GraphText:
+        placeholders = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
+        output = next(node for node in self.gm.graph.nodes if node.op == "output")
+        outputs, computed = self.plan_outputs(output, placeholders)
+        needed = _needed(computed, self.gm.graph)
+        taken: list[int] = []
+        header: list[str] = []
+        numbers: dict[Any, int] = {}
+        sizes: dict[Any, tuple] = {}
+        for position, node in enumerate(placeholders):
+            value = node.meta.get("val")
+            if is_symbolic(value) and isinstance(value, torch.SymInt):
+                self.shape_env = value.node.shape_env
+                expr = expression(value)
+                if not isinstance(expr, int) and expr.is_symbol:
+                    numbers.setdefault(expr, position)
+            elif node in self.frozen and node in needed:
+                self.names[node] = self.constant(self.frozen[node], node.name)
+            elif isinstance(value, torch.Tensor) and node in needed:
+                if value.device.type != "cpu":
+                    raise Refused(f"tensors on the device {value.device} are not supported", node)
+                keeps = _dims_in_memory(value)
+                if keeps is None:
+                    self.memory_of_views_unknown = True
+                header.append(f"{_name(node.name)}: {self.type_of(value, keeps is not None)}")
+                self.names[node] = node.name
+                taken.append(position)
+            if isinstance(value, torch.Tensor):
+                for d, size in enumerate(value.shape):
+                    expr = expression(size)
+                    if not isinstance(expr, int) and expr.is_symbol:
+                        sizes.setdefault(expr, (position, d))
+        defined = {symbol for symbol, (position, _) in sizes.items() if position in set(taken)}
+        for node in self.gm.graph.nodes:
+            if node.op in ("placeholder", "output") or node not in needed:
+                continue
+            try:
+                self.node(node)
+            except Refused as refused:
+                refused.node = refused.node or node
+                raise
+        results: list[Output] = []
+        returned: list[str] = []
+        for made in outputs:
+            if made.kind == "program":
+                returned.append(self.result(made.value, made))
+                made.index = len(results)
+                results.append(made)
+        for node, made in self.hidden.items():
+            returned.append(self.result(node, made))
+            made.index = len(results)
+            results.append(made)
+        # Numbers that no size tells come in as tensors of rank 0.
+        bindings: list[str] = []
+        for symbol in list(self.symbols):
+            if symbol in defined or symbol not in numbers:
+                continue
+            position = numbers[symbol]
+            header.append(f"{_name(placeholders[position].name)}: i64[]")
+            bindings.append(f"  sym {symbol} = {_name(placeholders[position].name)}")
+            taken.append(position)
+        text = [f"program {_quoted(self.name)}"]
+        text += [self.declaration(symbol) for symbol in self.symbols]
+        text += self.constant_lines
+        text += [f"graph({', '.join(header)}) {{"] + bindings + self.body
+        text += [f"  return {', '.join(returned)}", "}", ""]
+        known = {symbol: ("number", position) for symbol, position in numbers.items()}
+        for symbol, place in sizes.items():
+            known.setdefault(symbol, ("size", *place))
+        lazy = []
+        for i, node in enumerate(placeholders):
+            held = node.meta.get("val")
+            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg()):
+                lazy.append(i)
+        return GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
+
+    def declaration(self, symbol: Any) -> str:
+        low, high = "-inf", "inf"
+        name = str(symbol)
+        if self.shape_env is not None and symbol in self.shape_env.var_to_range:
+            its = self.shape_env.var_to_range[symbol]
+            low, high = _bound(its.lower, "-inf"), _bound(its.upper, "inf")
+        if name.startswith("u"):
+            return f"sym {name} in [{low}, {high}] from data"
+        return f"sym {name} in [{max(int(low), 0) if low != '-inf' else 0}, {high}]"
+
+    def result(self, node: torch.fx.Node, made: Output) -> str:
+        """The name of what the program returns for the node: in the order of its dims in memory."""
+        value = node.meta["val"]
+        made.dtype = value.dtype
+        made.value = None
+        name = self.reference(node)
+        order = _dims_in_memory(value)
+        if order is None or order == tuple(range(len(order))):
+            return name  # PyTorch takes any strides here
+        place = [0] * len(order)
+        for at, d in enumerate(order):
+            place[d] = at
+        made.place = tuple(place)
+        permuted = f"{node.name}.in_memory"
+        kind = f"{DTYPES[value.dtype]}[{', '.join(self.number(value.shape[d]) for d in order)}]"
+        self.body.append(f"  {_name(permuted)}: {kind} = aten::permute({name}, [{', '.join(map(str, order))}])")
+        return _name(permuted)
+
+    def plan_outputs(self, output: torch.fx.Node, placeholders: list[torch.fx.Node]) -> tuple[list[Output], list[torch.fx.Node]]:
+        positions = {node: i for i, node in enumerate(placeholders)}
+        outputs: list[Output] = []
+        computed: dict[torch.fx.Node, int] = {}
+        listed = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
+        tensors = {node: None for node in listed if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)}
+        bases = collections.Counter(_base(node) for node in tensors)
+        for node in listed:
+            value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
+            if not isinstance(value, torch.Tensor):
+                outputs.append(self.plan_number(node, value, positions))
+            elif node in positions:
+                outputs.append(Output("argument", positions[node]))
+            elif node in computed:
+                outputs.append(Output("of_output", computed[node]))
+            else:
+                outputs.append(self.plan_tensor(node, value, positions, bases))
+                if outputs[-1].kind == "program":
+                    computed[node] = len(outputs) - 1
+        # What several outputs are views of, or one that leaves gaps, is computed as a whole; nobody else gets it.
+        self.hidden = {}
+        for output_of in outputs:
+            if output_of.kind == "view_of" and output_of.value not in computed and output_of.value not in self.hidden:
+                self.hidden[output_of.value] = Output("program", value=output_of.value)
+        for output_of in outputs:
+            if output_of.kind != "view_of":
+                continue
+            base, output_of.value = output_of.value, None
+            output_of.kind = "view_of_result"
+            output_of.base = outputs[computed[base]] if base in computed else self.hidden[base]
+        return outputs, [*computed, *self.hidden]
+
+    def plan_number(self, node: Any, value: Any, positions: dict) -> Output:
+        if isinstance(node, torch.fx.Node) and node in positions:
+            return Output("argument", positions[node])
+        if isinstance(value, torch.SymInt) and isinstance(node, torch.fx.Node):
+            return Output("number", value=expression(value))
+        if value is None or isinstance(value, (int, float, bool)):
+            return Output("number", value=value)
+        raise Refused(f"outputs of type {type(value).__name__} are not supported", node if isinstance(node, torch.fx.Node) else None)
+
+    def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
+        base = _base(node)
+        if base is node or base.op not in ("placeholder", "call_function") or not isinstance(base.meta.get("val"), torch.Tensor):
+            return Output("program", value=node)
+        held = base.meta["val"]
+        is_input = base in positions
+        if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)):
+            return Output("program", value=node)
+        if not is_input and (_dims_in_memory(held) is None or (bases[base] == 1 and _dims_in_memory(value) is not None)):
+            return Output("program", value=node)
+        return Output(
+            "view" if is_input else "view_of",
+            positions.get(base, -1),
+            value=None if is_input else base,
+            size=tuple(expression(s) for s in value.shape),
+            stride=tuple(expression(s) for s in value.stride()),
+            offset=expression(value.storage_offset()) - expression(held.storage_offset()),
+        )
+
+
+def _bound(value: Any, otherwise: str) -> str:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return otherwise
+    return otherwise if abs(number) >= 2**62 else str(number)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _base(node: torch.fx.Node) -> torch.fx.Node:
+    """What the node is a view of, through any number of views; itself where it is none."""
+    while node.op == "call_function":
+        viewing = node.args[0] if node.target is operator.getitem else node
+        if not isinstance(viewing, torch.fx.Node) or not isinstance(viewing.target, torch._ops.OpOverload):
+            break
+        returns = viewing.target._schema.returns
+        if not returns or returns[0].alias_info is None or returns[0].alias_info.is_write:
+            break
+        if not isinstance(viewing.args[0], torch.fx.Node):
+            break
+        node = viewing.args[0]
+    return node
+
+
+def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes that the roots depend on, and those with effects of their own."""
+    needed = set(roots)
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+            needed.add(node)
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    return needed
+
+
+def write_graph(
+    gm: torch.fx.GraphModule,
+    name: str = "graph",
+    materialised: Any = lambda node: False,
+    frozen: dict[torch.fx.Node, torch.Tensor] | None = None,
+) -> GraphText:
+    """The graph as text. materialised(input): whether its views are computed although they could be described. Throws Refused."""
+    return _Writer(gm, name, materialised, frozen or {}).write()

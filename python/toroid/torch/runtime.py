@@ -1,0 +1,108 @@
+"""Calls of compiled graphs: from AOTAutograd's list of arguments to its list of outputs."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.utils._sympy.printers import PythonPrinter
+
+from .graph_text import GraphText, Output
+
+_print = PythonPrinter().doprint
+
+
+def _empty(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def allocator() -> Callable:
+    """What makes outputs: (sizes, strides, dtype). PyTorch's own quick way where this version has it."""
+    return getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _empty)
+
+
+def _view(tensor: torch.Tensor, size: tuple, stride: tuple, offset: int) -> torch.Tensor:
+    return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+
+# The same without a dispatch, for tensors that are neither conjugated nor negated.
+_quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
+
+
+def draw_seed() -> int:
+    """A seed for one call, drawn from PyTorch's generator: torch.manual_seed decides it."""
+    return int(torch.empty((), dtype=torch.int64).random_())
+
+
+def _number(value: Any, names: dict) -> str:
+    if value is None or isinstance(value, (int, float, bool)):
+        return repr(value) if value == value and value not in (float("inf"), float("-inf")) else f"float('{value}')"
+    return _print(value.xreplace({symbol: name for symbol, name in names.items()}))
+
+
+def _tuple(values: tuple, names: dict) -> str:
+    return "(" + "".join(_number(value, names) + ", " for value in values) + ")"
+
+
+def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
+    """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments."""
+    if program is not None:
+        program.set_outputs(
+            [result.dtype for result in graph.results],
+            [list(result.place) for result in graph.results],
+            [result.dtype.is_complex for result in graph.results],
+        )
+    mentioned: dict[Any, None] = {}
+    for output in graph.outputs:
+        for value in (*output.size, *output.stride, output.offset, output.value):
+            for symbol in getattr(value, "free_symbols", ()):
+                mentioned.setdefault(symbol)
+    lines = ["def call(args):"]
+    names = {symbol: symbol for symbol in mentioned}
+    for symbol in mentioned:
+        kind, *place = graph.symbols[symbol]
+        lines.append(f"    {symbol} = args[{place[0]}]" + (f".size({place[1]})" if kind == "size" else ""))
+    if program is not None and graph.results:
+        given = "args"
+        if graph.lazy:
+            given = "given"
+            lines.append("    given = list(args)")
+            lines += [f"    given[{i}] = args[{i}].resolve_conj().resolve_neg()" for i in graph.lazy]
+        seed = "draw_seed()" if graph.is_random else "-1"
+        lines.append(f"    made = run({given}, inputs, {seed})")
+    texts: list[str] = []
+    for i, output in enumerate(graph.outputs):
+        texts.append(_output(output, names, graph.lazy))
+    for i in sorted({output.index for output in graph.outputs if output.kind in ("argument", "view")}):
+        lines.append(f"    a{i} = args[{i}]")
+    lines.append("    args.clear()")
+    lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
+    lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
+    scope = {
+        "run": program.call if program is not None else None,
+        "inputs": graph.inputs,
+        "draw_seed": draw_seed,
+        "view": _view,
+        "quick_view": _quick_view,
+    }
+    exec("\n".join(lines), scope)  # noqa: S102: the text is made of expressions over sizes
+    call = scope["call"]
+    call._boxed_call = True
+    return call
+
+
+def _output(output: Output, names: dict, lazy: list[int]) -> str:
+    if output.kind == "program":
+        return f"made[{output.index}]"
+    if output.kind == "argument":
+        return f"a{output.index}"
+    if output.kind == "of_output":
+        return f"o{output.index}"
+    if output.kind == "view":
+        size, stride = _tuple(output.size, names), _tuple(output.stride, names)
+        view = "view" if output.index in lazy else "quick_view"
+        return f"{view}(a{output.index}, {size}, {stride}, {_number(output.offset, names)})"
+    if output.kind == "view_of_result":
+        size, stride = _tuple(output.size, names), _tuple(output.stride, names)
+        return f"quick_view(made[{output.base.index}], {size}, {stride}, {_number(output.offset, names)})"
+    return _number(output.value, names)
