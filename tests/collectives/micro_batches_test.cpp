@@ -46,7 +46,7 @@ std::string layers() {
 // Computation and communication that take long, and kernels that start at once.
 constexpr shard::Costs kSlow = {.operations_per_s = 100, .memory_bytes_per_s = 1e12, .link_bytes_per_s = 10, .latency_s = 0};
 
-Program part_of(const std::string& text, int rank, int processes = 2) {
+Program own_part_of(const std::string& text, int rank, int processes = 2) {
   Program program = parse_text(text);
   decompose(program);
   remove_dead_code(program);
@@ -67,7 +67,7 @@ std::string order_of(const Program& program) {
 }
 
 TEST(MicroBatches, TakeTurns) {
-  Program part = part_of(layers(), 0);
+  Program part = own_part_of(layers(), 0);
   EXPECT_EQ(order_of(part), "product12 product12 sum12 product12 product12 sum12");
   EXPECT_TRUE(split_batch(part, {.beside = kSlow}));
   EXPECT_EQ(order_of(part),
@@ -84,7 +84,7 @@ TEST(MicroBatches, ComputeWhatTheWholeDoes) {
   const std::string text = layers();
   std::vector<CompiledModel> models;
   for (int rank = 0; rank < 2; ++rank) {
-    Program part = part_of(text, rank);
+    Program part = own_part_of(text, rank);
     ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
     models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
   }
@@ -105,7 +105,7 @@ TEST(MicroBatches, ComputeWhatTheWholeDoes) {
 // What is not known, odd, not communicated, or lost by reading weights twice.
 TEST(MicroBatches, StayTogetherWhereNothingIsGained) {
   const auto is_split = [](std::string text, const shard::Costs& costs, int processes = 2) {
-    Program part = part_of(text, 0, processes);
+    Program part = own_part_of(text, 0, processes);
     const std::string before = to_text(part);
     const bool changed = split_batch(part, {.beside = costs});
     EXPECT_EQ(changed, to_text(part) != before);

@@ -48,9 +48,9 @@ double communication_s(const Graph& graph, const Node& node, int64_t parts, cons
   return shard::gather_seconds(sent, processes_of(op), costs);
 }
 
-class Planner {
+class SplitPlanner {
  public:
-  Planner(const Graph& graph, const Costs& costs, sym::Expr batch) : graph_(graph), costs_(costs), batch_(batch) {}
+  SplitPlanner(const Graph& graph, const Costs& costs, sym::Expr batch) : graph_(graph), costs_(costs), batch_(batch) {}
 
   Split run() {
     split_.values.resize(graph_.num_values());
@@ -132,7 +132,11 @@ class Planner {
 class Splitter {
  public:
   Splitter(Program& program, const Split& split)
-      : program_(program), old_(program.graph), split_(split), builder_(graph_, *program.symbols, &program.guards), held_(old_.num_values()) {}
+      : program_(program),
+        old_(program.graph),
+        split_(split),
+        builder_(graph_, *program.symbols, &program.guards),
+        held_(old_.num_values()) {}
 
   void run() {
     for (size_t i = 1; i < old_.provenances().size(); ++i) graph_.add_provenance(old_.provenances()[i]);
@@ -247,7 +251,7 @@ bool split_batch(Program& program, const PassCosts& costs) {
   for (ValueId input : graph.inputs) {
     const TensorType& type = graph.type(input);
     if (type.rank() == 0 || !shard::can_shard(type, {0}, kHalves) || !seen.insert(type.sizes[0].value()).second) continue;
-    Split split = Planner(graph, *costs.beside, type.sizes[0]).run();
+    Split split = SplitPlanner(graph, *costs.beside, type.sizes[0]).run();
     if (split.saved_s > (best ? best->saved_s : 0)) best = std::move(split);
   }
   if (!best) return false;
