@@ -19,6 +19,7 @@ long strtol(const char* text, char** end, int base);
 unsigned long strtoul(const char* text, char** end, int base);
 int sigprocmask(int how, const void* set, void* old);
 int* __errno_location(void);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void* library);
 typedef unsigned long Thread;
 __attribute__((weak)) int pthread_create(Thread*, const void* attributes, void* (*start)(void*), void* argument);
 __attribute__((weak)) int pthread_join(Thread, void** result);
@@ -71,6 +72,12 @@ int toroid_pthread_setspecific(Key key, const void* value) {
   if (pthread_key_create != NULL) return pthread_setspecific(key, value);
   kept[key] = value;
   return 0;
+}
+
+/* In an archive beside libc.so.6: the handlers go with the library that they are of. */
+extern __attribute__((visibility("hidden"))) void* __dso_handle;
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+  return __register_atfork(prepare, parent, child, __dso_handle);
 }
 
 /* The mask of a thread, by what has set that of a process in libc.so.6 since ever: Linux has one for each thread. */

@@ -31,7 +31,8 @@
  *   Threads   A model may be used by any number of threads at once. A context is used by one thread at a time, not always the same one.
  *             Runs of different contexts wait for nobody: there is no lock on their way, but for the first run with some sizes, and the
  *             first with new weights, which may wait for another context to pack these.
- *   fork      A child process may use a library that its parent has not opened a model with. */
+ *   fork      A child process may use what its parent has opened, and open more: it has threads of its own. A context or a first call
+ *             that another thread of the parent was busy with is lost there, and so is all that is on a GPU. */
 #ifndef TOROID_TOROID_H
 #define TOROID_TOROID_H
 

@@ -1,5 +1,7 @@
 #include "runtime/pool/pool.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -26,6 +28,44 @@ PerThread<bool> inside_call;
 
 }  // namespace
 
+// All pools with threads, as a list. While the process forks nobody makes or ends one; in the child each forgets its threads. Nothing here
+// is destroyed, since a pool may end when the process does.
+class PoolsOfProcess {
+ public:
+  static void add(RuntimePool* pool) {
+    [[maybe_unused]] static const int is_registered = ::pthread_atfork(lock, unlock, forget_threads);
+    const std::lock_guard held(mutex);
+    pool->next_of_process_ = first;
+    first = pool;
+  }
+  static void remove(RuntimePool* pool) {
+    const std::lock_guard held(mutex);
+    for (RuntimePool** each = &first; *each != nullptr; each = &(*each)->next_of_process_) {
+      if (*each != pool) continue;
+      *each = pool->next_of_process_;
+      return;
+    }
+  }
+  static inline std::mutex mutex_of_shared;  // taken before the other one
+
+ private:
+  static void lock() {
+    mutex_of_shared.lock();
+    mutex.lock();
+  }
+  static void unlock() {
+    mutex.unlock();
+    mutex_of_shared.unlock();
+  }
+  static void forget_threads() {
+    for (RuntimePool* pool = first; pool != nullptr; pool = pool->next_of_process_) pool->forget_workers();
+    unlock();
+  }
+
+  static inline std::mutex mutex;
+  static inline RuntimePool* first = nullptr;
+};
+
 int RuntimePool::threads_for(int threads) {
   if (threads > 0) return threads;
   if (const char* text = std::getenv("TOROID_NUM_THREADS")) {
@@ -36,10 +76,9 @@ int RuntimePool::threads_for(int threads) {
 }
 
 std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
-  static std::mutex mutex;
   static std::map<int, std::weak_ptr<RuntimePool>> pools;
   threads = threads_for(threads);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(PoolsOfProcess::mutex_of_shared);
   std::weak_ptr<RuntimePool>& known = pools[threads];
   std::shared_ptr<RuntimePool> pool = known.lock();
   if (!pool) known = pool = std::make_shared<RuntimePool>(threads);
@@ -48,16 +87,33 @@ std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
 
 RuntimePool::RuntimePool(int threads) {
   threads = threads_for(threads);
+  start_workers(threads - 1);
+  PoolsOfProcess::add(this);
+}
+
+void RuntimePool::start_workers(int count) {
   try {
-    workers_.reserve(static_cast<size_t>(threads) - 1);
-    shares_ = std::vector<Share>(static_cast<size_t>(threads));
-    progress_ = std::vector<Progress>(static_cast<size_t>(threads));
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+    workers_.reserve(static_cast<size_t>(count));
+    shares_ = std::vector<Share>(static_cast<size_t>(count) + 1);
+    progress_ = std::vector<Progress>(static_cast<size_t>(count) + 1);
+    for (int i = 1; i <= count; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
   }
 }
 
+// In the child of a fork, which one thread runs. What the threads were at is lost with the call of the parent that they did it for.
+void RuntimePool::forget_workers() {
+  lost_workers_ += static_cast<int>(workers_.size());
+  new std::vector<std::thread>(std::move(workers_));  // there is nothing to join: they are left behind
+  workers_.clear();
+  issued_ = 0;
+  busy_ = false;
+  has_failed_ = false;
+  error_ = nullptr;
+}
+
 RuntimePool::~RuntimePool() {
+  if (host_.parallel_for == nullptr) PoolsOfProcess::remove(this);
   stop_ = true;
   epoch_.fetch_add(1);
   epoch_.notify_all();
@@ -181,10 +237,12 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
   grain = std::max<int64_t>(1, grain);
   bool& is_inside = inside_call.get();
   if (host_.parallel_for != nullptr && n > grain && !is_inside) return run_on_host(n, grain, body, argument);
-  if (n <= grain || workers_.empty() || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
+  const bool is_alone = workers_.empty() && lost_workers_ == 0;
+  if (n <= grain || is_alone || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
     body(argument, 0, n);
     return;
   }
+  if (lost_workers_ > 0) start_workers(std::exchange(lost_workers_, 0));
   const int64_t pieces = pieces_of(n, grain);
   const int64_t threads = this->threads();
   issued_ += pieces;

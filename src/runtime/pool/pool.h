@@ -2,6 +2,8 @@
 //
 // Kernels last from microseconds to milliseconds, so workers spin for a short while before they sleep: waking a sleeping thread
 // costs about as much as a small kernel.
+//
+// A child of fork() has none of its parent's threads: a pool starts its own anew, when a call there needs them first.
 #pragma once
 
 #include <atomic>
@@ -36,7 +38,7 @@ class RuntimePool {
 
   // Those that a pool of `threads` asks the system for, the caller's included.
   static int threads_for(int threads);
-  int threads() const { return host_.parallel_for != nullptr ? host_.threads : static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return host_.parallel_for != nullptr ? host_.threads : static_cast<int>(workers_.size()) + lost_workers_ + 1; }
   // Those that a call from here would run on: 1 inside a body.
   int threads_from_here() const;
   // Runs body over pieces that cover [0, n), each at least `grain` long. Returns when all are done. A call from inside
@@ -67,6 +69,9 @@ class RuntimePool {
   };
 
   void run_on_host(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* argument);
+  void start_workers(int count);
+  friend class PoolsOfProcess;
+  void forget_workers();
   void work(int thread);
   bool run_share(Share& share, int thread);
   void run_others(int thread);
@@ -75,6 +80,8 @@ class RuntimePool {
 
   HostThreads host_;
   std::vector<std::thread> workers_;
+  RuntimePool* next_of_process_ = nullptr;
+  int lost_workers_ = 0;            // of the process that this one is a fork of: as many are to be started
   std::vector<Share> shares_;       // by thread; the caller's is the first
   std::vector<Progress> progress_;  // the same
   int64_t issued_ = 0;              // pieces of all calls so far

@@ -1,6 +1,11 @@
 #include "runtime/pool/pool.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -29,6 +34,47 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
 TEST(RuntimePool, ThreadsAreKnownWithoutStartingThem) {
   for (const int threads : {0, 1, 3}) EXPECT_EQ(RuntimePool::threads_for(threads), RuntimePool(threads).threads());
   EXPECT_EQ(RuntimePool::threads_for(100'000), 100'000);
+}
+
+// The child's pool has threads of its own, though its parent's were asleep, or at work for another thread.
+TEST(RuntimePool, StartsAnewInAChildOfFork) {
+  RuntimePool pool(3);
+  const auto sum = [&] {
+    std::atomic<int64_t> result{0};
+    std::atomic<int> inside{0}, most{0};
+    pool.parallel_for(3, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) result += i;
+      ++inside;
+      for (int i = 0; i < 10'000 && inside < 3; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // each waits for the others
+      most = std::max<int>(most, inside);
+    });
+    return most == 3 ? result.load() : -1;
+  };
+  EXPECT_EQ(sum(), 3);
+  for (const bool is_at_work : {false, true}) {
+    std::atomic<bool> goes_on{is_at_work}, has_begun{!is_at_work};
+    std::thread other;
+    if (is_at_work)
+      other = std::thread([&] {
+        pool.parallel_for(3, 1, [&](int64_t, int64_t) {
+          has_begun = true;
+          while (goes_on) std::this_thread::yield();
+        });
+      });
+    while (!has_begun) std::this_thread::yield();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(30);
+      ::_exit(pool.threads() == 3 && sum() == 3 && sum() == 3 ? 0 : 1);
+    }
+    goes_on = false;
+    if (other.joinable()) other.join();
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "at work: " << is_at_work;
+  }
+  EXPECT_EQ(sum(), 3);
 }
 
 TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
