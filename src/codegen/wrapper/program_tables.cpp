@@ -1,5 +1,7 @@
 #include "codegen/wrapper/program_tables.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "codegen/wrapper/abi_text.h"
@@ -232,7 +234,16 @@ std::string variant_suffix(size_t variant, size_t num_variants) { return variant
 
 namespace {
 
-void write_constants(TextBuffer& text, std::span<const ConstantData* const> constants) {
+// A buffer that no form of the program writes to is as good as a weight: contexts share it.
+bool is_written(const ConstantData& data, std::span<const VariantTables> variants) {
+  return data.is_buffer && std::ranges::any_of(variants, [&](const VariantTables& variant) {
+           return std::ranges::any_of(variant.program.outputs, [&](const OutputSpec& output) {
+             return output.kind == OutputKind::BufferMutation && output.target == data.name;
+           });
+         });
+}
+
+void write_constants(TextBuffer& text, std::span<const ConstantData* const> constants, std::span<const VariantTables> variants) {
   std::vector<std::string> rows;
   std::vector<int64_t> numbers;  // sizes and strides of all
   const auto place = [&](std::span<const sym::Expr> each) {
@@ -244,7 +255,7 @@ void write_constants(TextBuffer& text, std::span<const ConstantData* const> cons
     const TensorType& type = data->type;
     const std::string sizes = place(type.sizes), strides = place(type.strides);
     rows.push_back(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}}", literal(data->name), literal(shape_text(type)), data->bytes.size(),
-                               sizes, strides, static_cast<int>(type.dtype), type.rank(), static_cast<int>(data->is_buffer)));
+                               sizes, strides, static_cast<int>(type.dtype), type.rank(), static_cast<int>(is_written(*data, variants))));
   }
   if (!numbers.empty()) text.write(fmt::format("static const int64_t constant_layouts[] = {{{}}};", fmt::join(numbers, ", ")));
   text.write("static const ToroidConstantInfo constants[] = {");
@@ -272,7 +283,7 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
   for (const std::string& row : rows) text.write("  " + row + ",");
   text.write("};");
   if (!constants.empty()) {
-    write_constants(text, constants);
+    write_constants(text, constants, variants);
   }
   text.write("}  // namespace tables");
   text.write(fmt::format("EXPORT const ToroidProgram toroid_program = {{{}, {}, {}, tables::variants, {}, {}, toroid_bad_index}};",
