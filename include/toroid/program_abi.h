@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 15
+#define TOROID_ABI_VERSION 16
 
 #ifdef __cplusplus
 extern "C" {
@@ -286,6 +286,7 @@ typedef struct ToroidProgram {
   const ToroidConstantInfo* constants;
   const char* training; /* the operators that are in training mode; or "" */
   int64_t* bad_index;   /* the last index out of bounds, and the size that it was meant for */
+  const char* call_tree; /* how Python calls it, as JSON; or "" */
 } ToroidProgram;
 
 /* A form of a program for an instruction set, which has a name as "avx512+vnni" (base/machine/isa.h). */

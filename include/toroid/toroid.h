@@ -185,6 +185,9 @@ typedef struct ToroidModelInfo {
   int32_t num_variants; /* model_variant */
   int64_t weight_bytes; /* of all weights */
   int32_t threads;      /* of a call */
+  /* The trees of arguments and results with which the model is called in Python, as a line of JSON; "" where they are not known.
+   * src/frontend/pt2/call_tree.h says what it holds. */
+  const char* call_tree;
 } ToroidModelInfo;
 
 /* What an output is: ToroidTensorInfo::kind. Inputs have kind 0. */

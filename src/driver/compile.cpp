@@ -262,7 +262,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   CompileModelOptions options = given;
   for (SizeValues& sizes : options.variants) sizes = by_symbols(program, sizes);
   if (!options.process_groups.empty()) program.process_groups = process_groups_of(options);
-  const std::string training = training_operators(program);
+  const std::string training = training_operators(program), call_tree = program.call_tree;
   for (const ConstantData& constant : program.constants) require_elements(constant);
   model.name = program.name;
   model.gpu = options.gpu;
@@ -303,7 +303,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   const std::set<std::string> known_guards = texts_of(program.guards);
   std::vector<GeneratedVariant> variants = generate_all(std::move(program), options, threads, *this, clock, model);
   const ConstantTable constants(variants);
-  AssembledProgram assembled = assemble(variants, constants, training, options);
+  AssembledProgram assembled = assemble(variants, constants, {training, call_tree}, options);
   model.kernels = assembled.kernels;
   model.kernel_calls = assembled.kernel_calls;
   model.library_calls = assembled.library_calls;

@@ -152,6 +152,7 @@ CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const To
   key.add_source("program", to_text(imported, {.hints = false, .name = false, .constants = false}));
   add_constants(key, imported);
   add_operators(key, imported);
+  key.add("call tree", imported.call_tree);
   for (const auto& [name, ranks] : imported.process_groups) key.add("process group " + name, fmt::format("{}", fmt::join(ranks, ",")));
   add_common(key, parts, tools);
   return key.finish();

@@ -292,6 +292,7 @@ struct Program {
   std::vector<OutputSpec> outputs;      // one per graph.outputs
   std::vector<sym::Expr> guards;        // 0/1 expressions over size symbols that each call must satisfy
   std::string name;                     // of the model file
+  std::string call_tree = {};           // how Python calls it (frontend/pt2/call_tree.h); "" where that is not known
   // Ranks of the groups of processes that collective operators name; others than "0", all processes, are not known without.
   std::map<std::string, std::vector<int64_t>> process_groups = {};
   // Operators of the user's own (custom/custom_operators.h), whose schemas nodes refer to; null: none.

@@ -95,7 +95,7 @@ struct ToroidVariant {
 };
 struct ToroidProgram {
   int32_t abi_version; int32_t num_variants, num_constants; const ToroidVariant* variants; const ToroidConstantInfo* constants;
-  const char* training; int64_t* bad_index;
+  const char* training; int64_t* bad_index; const char* call_tree;
 };
 )abi";
 

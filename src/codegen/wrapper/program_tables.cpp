@@ -266,7 +266,7 @@ void write_constants(TextBuffer& text, std::span<const ConstantData* const> cons
 }  // namespace
 
 std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
-                           std::string_view training) {
+                           const ProgramTexts& texts) {
   TextBuffer text;
   std::vector<std::string> rows;
   bool evaluates = false;
@@ -286,9 +286,9 @@ std::string program_tables(std::span<const VariantTables> variants, std::span<co
     write_constants(text, constants, variants);
   }
   text.write("}  // namespace tables");
-  text.write(fmt::format("EXPORT const ToroidProgram toroid_program = {{{}, {}, {}, tables::variants, {}, {}, toroid_bad_index}};",
+  text.write(fmt::format("EXPORT const ToroidProgram toroid_program = {{{}, {}, {}, tables::variants, {}, {}, toroid_bad_index, {}}};",
                          TOROID_ABI_VERSION, variants.size(), constants.size(), constants.empty() ? "nullptr" : "tables::constants",
-                         literal(training)));
+                         literal(texts.training), literal(texts.call_tree)));
   std::string arithmetic = evaluates ? fmt::format("namespace tables {{{}}}\n", kCheckedArithmetic) : "";
   return std::string(kContractAbi) + arithmetic + text.str();
 }

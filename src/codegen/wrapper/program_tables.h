@@ -25,9 +25,14 @@ struct VariantTables {
 // "_v0", "_v1", …, and "" for the last one, which serves every call.
 std::string variant_suffix(size_t variant, size_t num_variants);
 
+// What a program says of itself, as in ToroidProgram.
+struct ProgramTexts {
+  std::string_view training = {}, call_tree = {};
+};
+
 // C++ text that goes behind a unit of the program. Throws Error{InvalidModel} for a tensor with more bytes than 63 bits count.
 std::string program_tables(std::span<const VariantTables> variants, std::span<const ConstantData* const> constants,
-                           std::string_view training);
+                           const ProgramTexts& texts);
 // A binary of a program for GPUs: a unit of its kernels, for an architecture as sm_80, sm_90a (and no other) or compute_90 (PTX).
 struct GpuBinary {
   size_t unit;

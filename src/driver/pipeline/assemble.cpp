@@ -57,7 +57,7 @@ std::vector<size_t> add_preludes(std::vector<std::string>& units, const std::vec
 
 }  // namespace
 
-AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training,
+AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const ConstantTable& constants, const codegen::ProgramTexts& texts,
                           const CompileModelOptions& options) {
   const std::filesystem::path& folder = options.save_source;
   AssembledProgram all;
@@ -67,7 +67,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
     take_variant(all, custom_entries, variants[v].code);
   }
   LibrarySources& sources = all.sources;
-  sources.units.back() += tables_text(variants, constants, training);
+  sources.units.back() += tables_text(variants, constants, texts);
   if (is_device(options.target)) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a program without a kernel is for a GPU nevertheless
     sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));

@@ -22,9 +22,9 @@ struct AssembledProgram {
   RunSideUse use;
 };
 
-// Takes the variants' units; the general form is the last. Writes the sources where the options say. `training`: as of tables_text. Throws
-// for what the user's own kernels may not be in such a library.
-AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training,
+// Takes the variants' units; the general form is the last. Writes the sources where the options say. Throws for what the user's own kernels
+// may not be in such a library.
+AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const ConstantTable& constants, const codegen::ProgramTexts& texts,
                           const CompileModelOptions& options);
 
 }  // namespace toroid

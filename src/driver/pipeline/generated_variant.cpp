@@ -19,11 +19,11 @@ ConstantTable::ConstantTable(const std::vector<GeneratedVariant>& variants) {
   }
 }
 
-std::string tables_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training) {
+std::string tables_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants, const codegen::ProgramTexts& texts) {
   std::vector<codegen::VariantTables> tables;
   for (size_t i = 0; i < variants.size(); ++i)
     tables.push_back({variants[i].program, variants[i].code, variants[i].when, constants.by_variant[i]});
-  return codegen::program_tables(tables, constants.all, training);
+  return codegen::program_tables(tables, constants.all, texts);
 }
 
 }  // namespace toroid

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/wrapper/generate.h"
+#include "codegen/wrapper/program_tables.h"
 #include "graph/graph.h"
 
 namespace toroid {
@@ -25,6 +26,7 @@ struct ConstantTable {
 };
 
 // The tables of the program that the variants are, to go behind one of its units. Throws as codegen::program_tables.
-std::string tables_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants, std::string_view training = {});
+std::string tables_text(const std::vector<GeneratedVariant>& variants, const ConstantTable& constants,
+                        const codegen::ProgramTexts& texts = {});
 
 }  // namespace toroid

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "frontend/pt2/call_tree.h"
 #include "frontend/pt2/provenance.h"
 #include "graph/builder.h"
 #include "graph/type_rules.h"
@@ -28,6 +29,7 @@ void GraphImporter::import_main(const JsonValue& module) {
   import_inputs(signature.at("input_specs"));
   import_nodes(json_.at("nodes").elements());
   import_outputs(signature.at("output_specs"), module);
+  import_.program.call_tree = call_tree(module, json_);
 }
 
 ExprList GraphImporter::import_body() {
