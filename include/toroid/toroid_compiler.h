@@ -105,6 +105,23 @@ typedef struct ToroidCompilerApi {
                                 ToroidGraphFacts* facts, char* message, size_t message_size);
   /* Since version 2. 1 where toroid has the operator "aten::add.Tensor", named with its overload unless that is the default; else 0. */
   int32_t (*has_operator)(const char* name);
+
+  /* Since version 2. Sends warnings and other lines of the log to `log` from now on, for the whole process, in the place of standard
+   * error: those of `least` and above (TOROID_LOG_INFO, …). Called from any thread, by several at once; a line without its end. Null:
+   * standard error again. */
+  void (*set_log)(void (*log)(void* user, int32_t level, const char* line), void* user, int32_t least);
+  /* Since version 2. Tells `progress` of work that may last, for the whole process: so many of `total` steps of "compiling kernels" are
+   * done. Called from any thread, by one at a time. Null: nobody. */
+  void (*set_progress)(void (*progress)(void* user, const char* what, int64_t done, int64_t total), void* user);
+  /* Since version 2. The command line that starts the command `toroid`, to which arguments are added: measuring runs kernels in processes of
+   * its own. `count` texts, the program's path first; they are copied. 0: this program itself, which must then know what the command
+   * knows. */
+  void (*set_command)(const char* const* arguments, int32_t count);
+
+  /* Since version 2. As compile, but for this process: *model is as of compile_graph. Nothing is written but to the cache, and weights stay in
+   * the file, mapped. `cpu`, `arch` and `weights` of the options are null. Errors as of compile. */
+  ToroidStatus (*compile_model)(const char* path, const ToroidCompileOptions* options, ToroidModel** model, ToroidGraphFacts* facts,
+                                char* message, size_t message_size);
 } ToroidCompilerApi;
 
 /* The table, which lives as long as the library; null for a version that it does not serve. version: TOROID_COMPILER_VERSION of this

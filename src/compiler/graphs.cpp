@@ -1,8 +1,13 @@
 #include "compiler/graphs.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "api/model.h"
 #include "api/structs.h"
@@ -14,14 +19,18 @@
 namespace toroid::compiler {
 namespace {
 
-// Of all compilations of the process, one with the cache and one without: the compiler is probed once. They live as long as the process.
+// Of all compilations of the process, one with the cache and one without: the compiler is probed once. They live as long as the process; a
+// child of fork() makes its own, since a connection to the cache is one process's.
 CompileSession& session(bool use_cache) {
-  if (use_cache) {
-    static CompileSession& cached = *new CompileSession(true);
-    return cached;
+  static std::mutex mutex;
+  static std::array<std::pair<pid_t, CompileSession*>, 2> sessions = {};
+  const std::lock_guard lock(mutex);
+  auto& [process, made] = sessions[use_cache ? 1 : 0];
+  if (process != ::getpid()) {
+    made = new CompileSession(use_cache);
+    process = ::getpid();
   }
-  static CompileSession& uncached = *new CompileSession(false);
-  return uncached;
+  return *made;
 }
 
 std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
@@ -66,6 +75,23 @@ std::shared_ptr<LoadedProgram> load(const CompiledModel& model) {
   return std::make_shared<LoadedProgram>(model.library, model.constants, model.owner, model.name, RuntimePool::shared());
 }
 
+// What was compiled as a model of this process.
+void take(const CompiledModel& compiled, const CompileModelOptions& options, ToroidModel** model, ToroidGraphFacts* facts) {
+  auto shared = std::make_shared<api::SharedModel>();
+  shared->options.gpu = options.gpu;
+  shared->program = load(compiled);
+  *model = api::make_model(std::move(shared));
+  if (facts == nullptr) return;
+  api::fill(facts,
+            ToroidGraphFacts{.size = 0,
+                             .from_cache = compiled.from_cache ? 1 : 0,
+                             .kernels = compiled.kernels,
+                             .kernel_calls = compiled.kernel_calls,
+                             .library_calls = compiled.library_calls,
+                             .seconds = compiled.seconds()},
+            "facts");
+}
+
 }  // namespace
 
 ToroidStatus compile_graph(const char* text, size_t text_size, const ToroidGraphOptions* given, ToroidModel** model,
@@ -78,19 +104,21 @@ ToroidStatus compile_graph(const char* text, size_t text_size, const ToroidGraph
     api::require_pointer(text, "text");
     const CompileModelOptions options = options_of_graph(asked);
     const CompiledModel compiled = session(asked.no_cache == 0).compile(parse_text({text, text_size}, finder(asked, owner)), options);
-    auto shared = std::make_shared<api::SharedModel>();
-    shared->options.gpu = options.gpu;
-    shared->program = load(compiled);
-    *model = api::make_model(std::move(shared));
-    if (facts == nullptr) return;
-    api::fill(facts,
-              ToroidGraphFacts{.size = 0,
-                               .from_cache = compiled.from_cache ? 1 : 0,
-                               .kernels = compiled.kernels,
-                               .kernel_calls = compiled.kernel_calls,
-                               .library_calls = compiled.library_calls,
-                               .seconds = compiled.seconds()},
-              "facts");
+    take(compiled, options, model, facts);
+  });
+}
+
+ToroidStatus compile_model(const char* path, const ToroidCompileOptions* given, ToroidModel** model, ToroidGraphFacts* facts, char* message,
+                           size_t message_size) {
+  return api::guarded(TOROID_ERROR_PACKAGE, message, message_size, [&] {
+    api::require_pointer(model, "model");
+    *model = nullptr;
+    api::require_pointer(path, "path");
+    const ToroidCompileOptions asked = api::taken(given, "options");
+    for (const auto& [name, text] : {std::pair("weights", asked.weights), std::pair("cpu", asked.cpu), std::pair("arch", asked.arch)})
+      if (text != nullptr) api::fail(TOROID_ERROR_ARGUMENT, "'{}' is for packages, and this is a program of this process", name);
+    const CompileModelOptions options = driver_options(asked, "");
+    take(session(asked.no_cache == 0).compile_file(path, options), options, model, facts);
   });
 }
 

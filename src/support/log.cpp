@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
+#include <shared_mutex>
+
+#include "support/sinks.h"
 
 namespace toroid {
 namespace {
@@ -36,12 +40,29 @@ int least_shown() noexcept {
   return least;
 }
 
+// Written once or twice in a process. A line holds it shared, so that a sink which is taken away is used by nobody any more.
+std::shared_mutex log_sink_mutex;
+LogSink log_sink;
+
 }  // namespace
 
-bool log_enabled(LogLevel level) noexcept { return static_cast<int>(level) >= least_shown(); }
+void set_log_sink(const LogSink& sink) noexcept {
+  const std::lock_guard lock(log_sink_mutex);
+  log_sink = sink;
+}
+
+bool log_enabled(LogLevel level) noexcept {
+  const std::shared_lock lock(log_sink_mutex);
+  return log_sink.write != nullptr ? level >= log_sink.least : static_cast<int>(level) >= least_shown();
+}
 
 void log_text(LogLevel level, std::string_view text) noexcept {
-  if (log_enabled(level)) write_line(level, text);
+  const std::shared_lock lock(log_sink_mutex);
+  if (log_sink.write != nullptr) {
+    if (level >= log_sink.least) log_sink.write(log_sink.user, level, text);
+  } else if (static_cast<int>(level) >= least_shown()) {
+    write_line(level, text);
+  }
 }
 
 }  // namespace toroid

@@ -4,13 +4,30 @@
 
 #include <fmt/format.h>
 
+#include "support/sinks.h"
+
 namespace toroid {
 namespace {
 constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kLogInterval = std::chrono::seconds(5);
 constexpr const char* kWipeLine = "\r\x1b[K";
 std::atomic<bool> progress_shown = false;
+std::mutex progress_sink_mutex;
+ProgressSink progress_sink;
+
+// Is there one? Then it was told.
+bool tell_sink(const std::string& what, size_t done, size_t total) {
+  const std::lock_guard lock(progress_sink_mutex);
+  if (progress_sink.advance == nullptr) return false;
+  progress_sink.advance(progress_sink.user, what, done, total);
+  return true;
+}
 }  // namespace
+
+void set_progress_sink(const ProgressSink& sink) noexcept {
+  const std::lock_guard lock(progress_sink_mutex);
+  progress_sink = sink;
+}
 
 void show_progress(bool shown) { progress_shown = shown; }
 bool is_progress_shown() { return progress_shown; }
@@ -25,7 +42,7 @@ Progress::~Progress() {
 void Progress::advance(size_t steps) {
   std::lock_guard lock(mutex_);
   done_ += steps;
-  if (!options_.enabled) return;
+  if (tell_sink(what_, done_, total_) || !options_.enabled) return;
   const auto now = options_.now();
   if (now < next_print_) return;
   shown_ = true;

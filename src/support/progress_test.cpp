@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "support/sinks.h"
+
 namespace toroid {
 namespace {
 using namespace std::chrono_literals;
@@ -13,6 +17,24 @@ struct FakeScreen {
     return {.enabled = true, .terminal = terminal, .now = [this] { return time; }, .print = [this](const std::string& t) { text += t; }};
   }
 };
+
+TEST(Progress, TellsASinkOfEachStep) {
+  FakeScreen screen;
+  std::string told;
+  set_progress_sink({[](void* user, std::string_view what, uint64_t done, uint64_t total) noexcept {
+                       static_cast<std::string*>(user)->append(what).append(std::to_string(done) + "/" + std::to_string(total) + ";");
+                     },
+                     &told});
+  {
+    Progress progress("units ", 3, screen.options(true));
+    screen.time += 2s;
+    progress.advance();
+    progress.advance(2);
+  }
+  set_progress_sink({});
+  EXPECT_EQ(told, "units 1/3;units 3/3;");
+  EXPECT_EQ(screen.text, "");
+}
 
 TEST(Progress, ShortWorkPrintsNothing) {
   FakeScreen screen;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -193,6 +194,25 @@ Reply Worker::exchange(Request request, milliseconds timeout) {
   }
 }
 
-std::vector<std::string> own_tuning_worker() { return {"/proc/self/exe", "tuning-worker"}; }
+namespace {
+std::mutex command_mutex;
+std::vector<std::string>& own_command() {
+  static std::vector<std::string> command;
+  return command;
+}
+}  // namespace
+
+void set_own_command(std::vector<std::string> argv) {
+  const std::lock_guard lock(command_mutex);
+  own_command() = std::move(argv);
+}
+
+std::vector<std::string> own_tuning_worker() {
+  const std::lock_guard lock(command_mutex);
+  std::vector<std::string> argv = own_command();
+  if (argv.empty()) argv.emplace_back("/proc/self/exe");
+  argv.emplace_back("tuning-worker");
+  return argv;
+}
 
 }  // namespace toroid::tune

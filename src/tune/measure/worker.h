@@ -64,7 +64,10 @@ class Worker {
   uint64_t requests_ = 0;
 };
 
-// The command of this very program, for programs that have the command 'tuning-worker' as toroid does.
+// The command of this very program, for programs that have the command 'tuning-worker' as toroid does; or of the program that
+// set_own_command names.
 std::vector<std::string> own_tuning_worker();
+// Where toroid is a library: the command line that starts its command, the program's path first. Empty: this program.
+void set_own_command(std::vector<std::string> argv);
 
 }  // namespace toroid::tune
