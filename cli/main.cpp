@@ -77,7 +77,8 @@ int run_to_the_end(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+// Of the Python package too (package/portable, portable_python): a process calls it once and ends.
+extern "C" __attribute__((visibility("default"))) int toroid_main(int argc, char** argv) {
   prepare_process();
   show_progress(true);
   try {
@@ -92,3 +93,5 @@ int main(int argc, char** argv) {
   }
   return 1;
 }
+
+int main(int argc, char** argv) { return toroid_main(argc, argv); }
