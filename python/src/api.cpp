@@ -11,7 +11,7 @@ constexpr const char* kClasses[] = {
 
 template <class Table>
 const Table& require(const Table* table) {
-  if (table == nullptr) throw nb::import_error("libtoroid_compiler.so beside toroid._core is older than it: install toroid anew");
+  if (table == nullptr) throw nb::import_error("libtoroid_python.so.1 beside toroid._core is older than it: install toroid anew");
   return *table;
 }
 

@@ -55,6 +55,12 @@ bool is_true(nb::handle object, const char* attribute) {
 
 bool gradients_are_on() { return nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")()); }
 
+// A torch.Tensor may stand for the negative or the conjugate of what is in its memory: then a copy that does not; else nothing.
+nb::object resolved(nb::handle object) {
+  if (!nb::cast<bool>(object.attr("is_neg")()) && !nb::cast<bool>(object.attr("is_conj")())) return {};
+  return object.attr("resolve_neg")().attr("resolve_conj")();
+}
+
 // A compiled program gives no gradients, so a caller who expects some is told.
 void refuse_gradient(nb::handle object, const char* name) {
   if (is_true(object, "requires_grad") && gradients_are_on())
@@ -95,8 +101,8 @@ bool Argument::set_from_exchange(nb::handle object, const char* name) {
   if (exchange_ == nullptr) return false;
   if (kind_ == Kind::Torch) {
     refuse_gradient(object, name);
-    // These would be read without the sign or conjugation that they stand for; torch's own __dlpack__ says so.
-    if (nb::cast<bool>(object.attr("is_neg")()) || nb::cast<bool>(object.attr("is_conj")())) return false;
+    capsule_ = resolved(object);
+    if (capsule_.is_valid()) object = capsule_;
   }
   if (exchange_->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
   return true;
@@ -139,9 +145,13 @@ bool Argument::set_from_bfloat16(nb::handle object, const char* name) {
 }
 
 bool Argument::set_from_dlpack(nb::handle object, const char* name) {
-  const nb::object export_tensor = nb::getattr(object, "__dlpack__", nb::none());
+  nb::object export_tensor = nb::getattr(object, "__dlpack__", nb::none());
   if (export_tensor.is_none()) return false;
-  if (kind_ == Kind::Torch) refuse_gradient(object, name);
+  nb::object copy;
+  if (kind_ == Kind::Torch) {
+    refuse_gradient(object, name);
+    if (copy = resolved(object); copy.is_valid()) export_tensor = copy.attr("__dlpack__");
+  }
   nb::dict options;
   const nb::object device = object.attr("__dlpack_device__")();
   // What is in the object is there for the default stream of its GPU.
@@ -158,8 +168,8 @@ bool Argument::set_from_dlpack(nb::handle object, const char* name) {
   if (PyCapsule_IsValid(capsule_.ptr(), "dltensor_versioned")) {
     const auto* tensor = static_cast<const VersionedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor_versioned"));
     if (tensor->version.major != kDlpackMajor)
-      raise_named("InputError", "input '" + std::string(name) + "' speaks version " + std::to_string(tensor->version.major) + " of DLPack, " +
-                                    "toroid version 1");
+      raise_named("InputError", "input '" + std::string(name) + "' speaks version " + std::to_string(tensor->version.major) +
+                                    " of DLPack, " + "toroid version 1");
     tensor_ = tensor->dl_tensor;
   } else if (PyCapsule_IsValid(capsule_.ptr(), "dltensor")) {
     tensor_ = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule_.ptr(), "dltensor"))->dl_tensor;
@@ -183,11 +193,13 @@ bool Argument::set_from_number(nb::handle object, const char* name, DLDataType w
   } else if (!is_bool && wanted.code == kDLFloat && wanted.bits >= 32) {
     const double value = PyFloat_AsDouble(object.ptr());
     if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-    if (wanted.bits == 64) put(value);
-    else put(static_cast<float>(value));
+    if (wanted.bits == 64)
+      put(value);
+    else
+      put(static_cast<float>(value));
   } else {
-    raise_named("InputTypeError", "input '" + std::string(name) + "' is of dtype " + dtype_name(wanted) + ", and got a number of Python's type '" +
-                                      name_of_type(object) + "': pass an array of rank 0");
+    raise_named("InputTypeError", "input '" + std::string(name) + "' is of dtype " + dtype_name(wanted) +
+                                      ", and got a number of Python's type '" + name_of_type(object) + "': pass an array of rank 0");
   }
   return true;
 }
@@ -196,8 +208,8 @@ void Argument::set(nb::handle object, const char* name, DLDataType wanted) {
   const ArrayType& type = array_type(reinterpret_cast<PyTypeObject*>(object.type().ptr()));
   kind_ = type.kind;
   exchange_ = type.exchange;
-  if (set_from_exchange(object, name) || set_from_buffer(object, name) || set_from_bfloat16(object, name) || set_from_dlpack(object, name) ||
-      set_from_number(object, name, wanted))
+  if (set_from_exchange(object, name) || set_from_buffer(object, name) || set_from_bfloat16(object, name) ||
+      set_from_dlpack(object, name) || set_from_number(object, name, wanted))
     return;
   raise_named("InputTypeError", "input '" + std::string(name) + "' is no array but of type '" + name_of_type(object) +
                                     "': pass an array of NumPy, PyTorch or JAX, or another object that has __dlpack__ or a buffer");

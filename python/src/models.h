@@ -21,11 +21,19 @@ struct ContextCloser {
 using OwnedModel = std::unique_ptr<ToroidModel, ModelCloser>;
 using OwnedContext = std::unique_ptr<ToroidContext, ContextCloser>;
 
-// The contexts of a model that no call uses now. A call takes the one that was used last, or makes one. A model with mutable buffers has
-// one context, for which calls wait: all see one state, as with a module of PyTorch.
+struct ContextOptions {
+  bool is_single = false;  // one context, for which calls wait: all see one state, as with a module of PyTorch
+  int threads = 0;         // as of ToroidContextOptions
+};
+
+// The contexts of a model that no call uses now. A call takes the one that was used last, or makes one. In a child of fork() those that
+// calls of the parent were using are lost, and new ones are made.
 class ContextPool {
  public:
-  ContextPool(ToroidModel* model, bool has_state, int threads) : model_(model), has_state_(has_state), threads_(threads) {}
+  ContextPool(std::shared_ptr<ToroidModel> model, const ContextOptions& options);
+  ~ContextPool();
+  ContextPool(const ContextPool&) = delete;
+  ContextPool& operator=(const ContextPool&) = delete;
 
   // While a call runs. Without the GIL.
   class Lease {
@@ -47,17 +55,17 @@ class ContextPool {
   int size() const;
 
  private:
+  friend class PoolsOfProcess;
   OwnedContext take();
   void give_back(OwnedContext context);
-  OwnedContext make(uint64_t number);
+  OwnedContext make(uint64_t seed);
 
-  ToroidModel* model_;
-  bool has_state_;
-  int threads_;
-  mutable std::mutex mutex_;
+  std::shared_ptr<ToroidModel> model_;
+  ContextOptions options_;
   std::condition_variable is_back_;
   std::vector<OwnedContext> free_;
   uint64_t seed_ = 0, made_ = 0;
+  ContextPool *next_ = nullptr, *previous_ = nullptr;  // of all pools of the process
 };
 
 }  // namespace toroid::python

@@ -191,12 +191,15 @@ void register_arrays(nb::module_& module) {
             return tuple_of(strides.data(), self.dlpack().ndim);
           },
           "Steps from element to element of each dimension, in elements.")
-      .def_prop_ro("ndim", [](const Tensor& self) { return self.dlpack().ndim; }, "How many dimensions.")
-      .def_prop_ro("size", [](const Tensor& self) { return count(self.dlpack()); }, "How many elements.")
+      .def_prop_ro(
+          "ndim", [](const Tensor& self) { return self.dlpack().ndim; }, "How many dimensions.")
+      .def_prop_ro(
+          "size", [](const Tensor& self) { return count(self.dlpack()); }, "How many elements.")
       .def_prop_ro(
           "nbytes", [](const Tensor& self) { return count(self.dlpack()) * static_cast<int64_t>(element_bytes(self.dlpack().dtype)); },
           "Bytes of all elements.")
-      .def_prop_ro("dtype", [](const Tensor& self) { return dtype_name(self.dlpack().dtype); }, "As in \"float32\".")
+      .def_prop_ro(
+          "dtype", [](const Tensor& self) { return dtype_name(self.dlpack().dtype); }, "As in \"float32\".")
       .def_prop_ro(
           "device",
           [](const Tensor& self) {
@@ -205,7 +208,8 @@ void register_arrays(nb::module_& module) {
           },
           "\"cpu\" or \"cuda:0\".")
       .def_prop_ro(
-          "data_ptr", [](const Tensor& self) { return reinterpret_cast<uintptr_t>(data_of(self.dlpack())); }, "The address of the first element.")
+          "data_ptr", [](const Tensor& self) { return reinterpret_cast<uintptr_t>(data_of(self.dlpack())); },
+          "The address of the first element.")
       .def("numpy", to_numpy, "The tensor as a NumPy array on the same memory.")
       .def("torch", to_torch, "The tensor as a torch.Tensor on the same memory.")
       .def("jax", to_jax, "The tensor as a jax.Array, on the same memory where JAX's alignment allows it.")
@@ -214,9 +218,8 @@ void register_arrays(nb::module_& module) {
              if (self.dlpack().ndim == 0) throw nb::type_error("a tensor of rank 0 has no len()");
              return self.dlpack().shape[0];
            })
-      .def("__reduce__", [](const nb::object&) -> nb::object {
-        throw nb::type_error("a toroid.Tensor is not pickled or copied: take its .numpy()");
-      });
+      .def("__reduce__",
+           [](const nb::object&) -> nb::object { throw nb::type_error("a toroid.Tensor is not pickled or copied: take its .numpy()"); });
 }
 
 }  // namespace toroid::python
