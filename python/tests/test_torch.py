@@ -3,6 +3,7 @@
 import copy
 import gc
 import logging
+import math
 import pickle
 import threading
 import warnings
@@ -289,6 +290,47 @@ def test_numbers_as_arguments_and_results():
         x = torch.randn(n + 2)
         assert step(x, n, s)[1] == f(x, n, s)[1]
         close(step(x, n, s)[0], f(x, n, s)[0])
+
+    def scaled(x, s):
+        y = x * s + math.sqrt(x.shape[0]) / 2
+        return y / (x.shape[0] / 3), torch.full_like(x, s * 2), F.scaled_dot_product_attention(y, y, y, scale=1 / x.shape[0])
+
+    step = compiled(scaled, dynamic=True)
+    for n, s in ((4, 0.5), (5, 1.5), (7, 2.5)):
+        x = torch.randn(n, 3, 8)
+        close(step(x, s), scaled(x, s))
+
+
+def test_sizes_that_data_tell():
+    def f(x):
+        n = x.nonzero()
+        k = x.sum().to(torch.int64).item()
+        torch._check(k >= 0)
+        torch._check(k < 20)
+        return n * 2, torch.arange(k) + x.sum(), x.max().item() * x
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        step = compiled(f)
+        for x in (torch.tensor([1.0, 0.0, 2.0]), torch.tensor([0.0, 5.0, 2.0])):
+            close(step(x), f(x))
+        with pytest.raises(Exception, match="u\\d"):
+            step(torch.tensor([30.0, 0.0, 1.0]))
+
+        def two(x):
+            n = x.nonzero()
+            torch._check(n.shape[0] == 2)
+            return n * 2
+
+        step = compiled(two)
+        close(step(torch.tensor([1.0, 0.0, 2.0])), two(torch.tensor([1.0, 0.0, 2.0])))
+        with pytest.raises(Exception, match="u\\d"):
+            step(torch.tensor([30.0, 0.0, 0.0]))
+
+
+def test_negative_numbers_as_arguments():
+    step = compiled(lambda x, n: x[n:] * n, dynamic=True)
+    for n in (-2, -3, 1):
+        close(step(torch.arange(6.0), n), torch.arange(6.0)[n:] * n)
 
 
 def test_tensors_without_elements():

@@ -82,9 +82,7 @@ def _boxed(gm: torch.fx.GraphModule) -> Callable:
     return call
 
 
-def compile_in_parts(
-    gm: torch.fx.GraphModule, name: str, kind: str, options: Options, refused: dict[torch.fx.Node, str]
-) -> Callable:
+def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Options, refused: dict[torch.fx.Node, str]) -> Callable:
     """Around the refused nodes, and those that are found to be refused meanwhile, which are added to them."""
     by_name = {node.name: node for node in gm.graph.nodes}
     for _ in range(_MOST_CUTS):
@@ -112,8 +110,8 @@ def compile_in_parts(
 
 
 def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, parameters: list | None = None) -> Callable:
-    """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those that
-    may be frozen, with their tensors; None for all others."""
+    """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
+    that may be frozen, with their tensors; None for all others."""
     with unset_fake_temporarily():
         if options.freezing and kind == "inference" and parameters is not None:
             call = _compile_frozen(gm, options, parameters)

@@ -20,7 +20,7 @@ from .graph_text import computes_sizes_only, operator_name
 AS_ASKED = "the option fallback_random is set"
 
 # Of these no code is made: sizes and guards say the same.
-_STATEMENTS = ("aten::_assert_scalar", "aten::_assert_tensor_metadata")
+_STATEMENTS = ("aten::_assert_tensor_metadata",)
 
 
 class FallbackWarning(UserWarning):
@@ -111,5 +111,9 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
             outside.add(node)
         else:
             parts.setdefault(levels[node], {})[node] = None
-    worth = [part for _, part in sorted(parts.items()) if any(not computes_sizes_only(node) for node in part)]
+    worth = []
+    for _, part in sorted(parts.items()):
+        gives = any(user not in part for node in part for user in node.users)
+        if gives and any(not computes_sizes_only(node) for node in part):
+            worth.append(part)
     return fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)

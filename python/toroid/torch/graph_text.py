@@ -17,6 +17,7 @@ import operator
 import re
 from typing import Any
 
+import sympy
 import torch
 import torch.fx
 
@@ -50,15 +51,27 @@ FORMATS = {
 }
 
 # Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
-_STATEMENTS = frozenset(
-    ("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_scalar", "aten::_assert_tensor_metadata")
-)
+_STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))
 _READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
 _MEMORY_VIEWS = frozenset(
     ("aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse")
 )
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(("none", "true", "false", "inf", "nan", "sym", "return", "graph", "constant", "Real"))
+
+
+# SymPy's functions of floats, and PyTorch's, by their names in the text; of others, the name is the same.
+_REALS = {
+    "Add": "add",
+    "Mul": "mul",
+    "FloatTrueDiv": "div",
+    "IntTrueDiv": "div",
+    "FloatPow": "pow",
+    "Pow": "pow",
+    "Max": "max",
+    "Min": "min",
+}
+_REAL_FUNCTIONS = frozenset("""add mul div pow max min sqrt exp log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh""".split())
 
 
 class Refused(Exception):
@@ -123,9 +136,17 @@ def expression(value: Any) -> Any:
     if not is_symbolic(value):
         return value
     expr = value.node.expr
+    # What an assertion says of a number that data tell is a fact only behind the assertion, which is about the number itself.
+    as_read = getattr(value.node, "_expr", expr)
+    if any(str(symbol).startswith("u") for symbol in getattr(as_read, "free_symbols", ())):
+        expr = as_read
     if isinstance(value, torch.SymInt) and expr.is_number:
         return int(expr)
     return expr
+
+
+def is_float_symbol(symbol: Any) -> bool:
+    return str(symbol).startswith(("zf", "zuf"))
 
 
 def _name(text: str) -> str:
@@ -205,6 +226,7 @@ class _Writer:
         self.is_random = False
         self.memory_of_views_unknown = False
         self.hidden: dict[torch.fx.Node, Output] = {}
+        self.argument_symbols: set | None = None
 
     # ---- numbers and types
 
@@ -238,6 +260,34 @@ class _Writer:
         if expression(offset) != 0:
             text += f" offset({self.number(offset)})"
         return text
+
+    def real(self, expr: Any) -> str:
+        """An expression over floats, in the text's form of them: Real(mul, Real(value, zf0), 0.5)."""
+        if expr.is_number:
+            return _float(float(expr))
+        if expr.is_Symbol and is_float_symbol(expr):
+            self.symbols.setdefault(expr)
+            return f"Real(value, {expr})"
+        name = type(expr).__name__
+        if name == "ToFloat" or expr.is_integer:
+            return f"Real(float, {self.number_of(expr.args[0] if name == 'ToFloat' else expr)})"
+        name = _REALS.get(name, name.removeprefix("OpaqueUnaryFn_") if name.startswith("OpaqueUnaryFn_") else "")
+        if name == "pow" and expr.args[1] == sympy.Rational(1, 2):
+            return f"Real(sqrt, {self.real(expr.args[0])})"
+        if name in _REAL_FUNCTIONS and expr.args:
+            parts = [self.real(each) for each in expr.args]
+            text = parts[0]
+            if len(parts) == 1:
+                return f"Real({name}, {text})"
+            for part in parts[1:]:
+                text = f"Real({name}, {text}, {part})"
+            return text
+        raise Refused(f"a float that is computed as {expr} is not supported")
+
+    def number_of(self, expr: Any) -> str:
+        for symbol in expr.free_symbols:
+            self.symbols.setdefault(symbol)
+        return str(expr)
 
     # ---- arguments
 
@@ -273,10 +323,8 @@ class _Writer:
             value = value.meta.get("val") if "val" in value.meta else value
             if isinstance(value, torch.fx.Node):
                 raise Refused(f"'{value.name}' has no value that is known", value)
-            if isinstance(value, torch.SymFloat):
-                raise Refused("floats that change from call to call are not supported")
         if isinstance(value, torch.SymFloat):
-            raise Refused("floats that change from call to call are not supported")
+            return self.real(value.node.expr)
         if value is None:
             return "none"
         if isinstance(value, bool):
@@ -328,6 +376,13 @@ class _Writer:
         return value
 
     # ---- nodes
+
+    @staticmethod
+    def holds(condition: Any) -> bool:
+        """Whether the condition of an assertion is true in every call."""
+        value = condition.meta.get("val") if isinstance(condition, torch.fx.Node) else condition
+        value = expression(value)
+        return value is True or value == sympy.true
 
     def statement(self, node: torch.fx.Node, target: Any) -> None:
         name = operator_name(target)
@@ -381,11 +436,23 @@ class _Writer:
     def read_element(self, node: torch.fx.Node) -> None:
         value = node.meta["val"]
         source = node.args[0].meta["val"]
-        if isinstance(value, torch.SymFloat) or not isinstance(value, torch.SymInt):
-            raise Refused("reading a float or a boolean out of a tensor is not supported", node)
+        if not isinstance(value, (torch.SymInt, torch.SymFloat)):
+            raise Refused("reading a boolean out of a tensor is not supported", node)
         self.shape_env = value.node.shape_env
         self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[] = {operator_name(node.target)}({self.reference(node.args[0])})")
-        self.body.append(f"  sym {self.number(value)} = {_name(node.name)}")
+        if isinstance(value, torch.SymInt):
+            self.body.append(f"  sym {self.number(value)} = {_name(node.name)}")
+            return
+        element = node.name
+        if source.dtype != torch.float64:
+            element = f"{node.name}.wide"
+            self.body.append(f"  {_name(element)}: f64[] = cast({_name(node.name)})")
+        self.body += self.float_binding(value.node.expr, element)
+
+    def float_binding(self, symbol: Any, value: str) -> list[str]:
+        """The symbol stands for the bits of the f64 called `value`."""
+        self.symbols.setdefault(symbol)
+        return [f"  {_name(value + '.bits')}: i64[] = bitcast({_name(value)})", f"  sym {symbol} = {_name(value + '.bits')}"]
 
     def node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
@@ -410,7 +477,7 @@ class _Writer:
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Refused(f"'{node.target}' is no operator that toroid knows", node)
         name = operator_name(node.target)
-        if name in _STATEMENTS:
+        if name in _STATEMENTS or (name == "aten::_assert_scalar" and self.holds(node.args[0])):
             return
         if name in _READS_ELEMENT:
             self.read_element(node)
@@ -430,10 +497,10 @@ class _Writer:
         sizes: dict[Any, tuple] = {}
         for position, node in enumerate(placeholders):
             value = node.meta.get("val")
-            if is_symbolic(value) and isinstance(value, torch.SymInt):
+            if isinstance(value, (torch.SymInt, torch.SymFloat)):
                 self.shape_env = value.node.shape_env
                 expr = expression(value)
-                if not isinstance(expr, int) and expr.is_symbol:
+                if isinstance(expr, sympy.Symbol):
                     numbers.setdefault(expr, position)
             elif node in self.frozen and node in needed:
                 self.names[node] = self.constant(self.frozen[node], node.name)
@@ -477,8 +544,9 @@ class _Writer:
             if symbol in defined or symbol not in numbers:
                 continue
             position = numbers[symbol]
-            header.append(f"{_name(placeholders[position].name)}: i64[]")
-            bindings.append(f"  sym {symbol} = {_name(placeholders[position].name)}")
+            name = placeholders[position].name
+            header.append(f"{_name(name)}: {'f64' if is_float_symbol(symbol) else 'i64'}[]")
+            bindings += self.float_binding(symbol, name) if is_float_symbol(symbol) else [f"  sym {symbol} = {_name(name)}"]
             taken.append(position)
         text = [f"program {_quoted(self.name)}"]
         text += [self.declaration(symbol) for symbol in self.symbols]
@@ -501,9 +569,11 @@ class _Writer:
         if self.shape_env is not None and symbol in self.shape_env.var_to_range:
             its = self.shape_env.var_to_range[symbol]
             low, high = _bound(its.lower, "-inf"), _bound(its.upper, "inf")
+        if is_float_symbol(symbol):
+            return f"sym {name} in [-inf, inf] from data"
         if name.startswith("u"):
             return f"sym {name} in [{low}, {high}] from data"
-        return f"sym {name} in [{max(int(low), 0) if low != '-inf' else 0}, {high}]"
+        return f"sym {name} in [{low}, {high}]"
 
     def result(self, node: torch.fx.Node, made: Output) -> str:
         """The name of what the program returns for the node: in the order of its dims in memory."""
@@ -555,10 +625,22 @@ class _Writer:
             output_of.base = outputs[computed[base]] if base in computed else self.hidden[base]
         return outputs, [*computed, *self.hidden]
 
+    def are_known(self, *expressions: Any) -> bool:
+        """Whether the arguments of a call tell these."""
+        if self.argument_symbols is None:
+            self.argument_symbols = set()
+            for node in self.gm.graph.nodes:
+                value = node.meta.get("val") if node.op == "placeholder" else None
+                candidates = value.shape if isinstance(value, torch.Tensor) else [value]
+                self.argument_symbols.update(expr for each in candidates if isinstance(expr := expression(each), sympy.Symbol))
+        return all(getattr(each, "free_symbols", set()) <= self.argument_symbols for each in expressions)
+
     def plan_number(self, node: Any, value: Any, positions: dict) -> Output:
         if isinstance(node, torch.fx.Node) and node in positions:
             return Output("argument", positions[node])
-        if isinstance(value, torch.SymInt) and isinstance(node, torch.fx.Node):
+        if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(node, torch.fx.Node):
+            if not self.are_known(expression(value)):
+                raise Refused("a number that is read out of a tensor is not supported as a result", node)
             return Output("number", value=expression(value))
         if value is None or isinstance(value, (int, float, bool)):
             return Output("number", value=value)
@@ -570,7 +652,8 @@ class _Writer:
             return Output("program", value=node)
         held = base.meta["val"]
         is_input = base in positions
-        if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)):
+        numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
+        if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)) or not self.are_known(*numbers):
             return Output("program", value=node)
         if not is_input and (_dims_in_memory(held) is None or (bases[base] == 1 and _dims_in_memory(value) is not None)):
             return Output("program", value=node)
@@ -617,8 +700,10 @@ def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.N
     """The nodes that the roots depend on, and those with effects of their own."""
     needed = set(roots)
     for node in reversed(graph.nodes):
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-            needed.add(node)
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            schema = node.target._schema
+            if schema.is_mutable or (not schema.returns and operator_name(node.target) not in _STATEMENTS):
+                needed.add(node)
         if node in needed:
             needed.update(node.all_input_nodes)
     return needed
