@@ -7,9 +7,15 @@ from typing import Any, Callable
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
+from .. import errors
 from .graph_text import GraphText, Output
 
 _print = PythonPrinter().doprint
+
+
+class CallError(errors.InputError, RuntimeError):
+    """A call of a compiled graph with values that it cannot take: an index out of bounds, an assertion that does not hold. A RuntimeError,
+    as in eager PyTorch."""
 
 
 def _empty(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
@@ -69,7 +75,8 @@ def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
             lines.append("    given = list(args)")
             lines += [f"    given[{i}] = args[{i}].resolve_conj().resolve_neg()" for i in graph.lazy]
         seed = "draw_seed()" if graph.is_random else "-1"
-        lines.append(f"    made = run({given}, inputs, {seed})")
+        lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
+        lines += ["    except InputError as error:", "        raise CallError(str(error)) from error"]
     texts: list[str] = []
     for i, output in enumerate(graph.outputs):
         texts.append(_output(output, names, graph.lazy))
@@ -84,6 +91,8 @@ def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,
+        "InputError": errors.InputError,
+        "CallError": CallError,
     }
     exec("\n".join(lines), scope)  # noqa: S102: the text is made of expressions over sizes
     call = scope["call"]
