@@ -26,7 +26,8 @@ import warnings
 _INDUCTORS_OWN = re.compile(
     r"FileCheck|run_and_get_|_run_and_assert|run_fw_bw|metrics\.|counters\[|compile_fx_inner|fresh_inductor_cache|fresh_cache|run_and_log"
     r"|CompiledFxGraph|assertEqual\(torch\._inductor|V\.|GraphLowering|assertIn\(\"|get_code\(|codecache|generated_kernel|\.fx_passes"
-    r"|register_lowering|config\.patch\(.*(cpp|triton|debug)|log_format|expectedInline|inductor_random|prims\.inductor|inductor_prims|lowering\."
+    r"|register_lowering|config\.patch\(.*(cpp|triton|debug)|log_format"
+    r"|expectedInline|inductor_random|prims\.inductor|inductor_prims|lowering\."
     r"|torch\._inductor\.compile\(|torch\._inductor\.aot|aoti_"
 )
 
