@@ -7,7 +7,7 @@ cd "$(dirname "$(realpath "$0")")/../.."
 part=${1:?"usage: server.sh correct|train|speed [PYTHON] [JOBS] [SECONDS-A-MODEL]"}
 python=${2:-python3} jobs=${3:-$(($(nproc) / 2))} limit=${4:-100}
 if [[ ! -e build/CMakeCache.txt ]]; then cmake --preset release >build.log 2>&1 || { tail -20 build.log && exit 1; }; fi
-ninja -C build toroid_compile >build.log 2>&1 || { tail -20 build.log && exit 1; }
+ninja -C build toroid_compile toroid >build.log 2>&1 || { tail -20 build.log && exit 1; }
 python/develop.sh build "$python" build/python_develop
 export PYTHONPATH=$PWD/build/python_develop OUT=${OUT:-build}
 mkdir -p "$OUT"
