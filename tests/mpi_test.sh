@@ -73,6 +73,13 @@ timeout 60 "${launch[@]}" -n 2 "$toroid" run "$folder/whole.txt" --tensor-parall
   "$folder/out" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 2 ]] || { cat "$folder/said" && exit 1; }
 
+# A Llama that toroid cuts for four of them gives in each what PyTorch's whole one gives.
+llama=$(dirname "$toroid")/conformance/models/hf_llama
+echo '* columns' >"$folder/rules"
+timeout 120 "${launch[@]}" -n 4 "$toroid" run "$llama.pt2" --tensor-parallel 4 --shard-rules "$folder/rules" --inputs "$llama.in.safetensors" \
+  --expect "$llama.out.safetensors" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+[[ $(grep -c ' tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
+
 # Too few of them, and one whose file is missing, in which the others would wait.
 ! timeout 60 "${launch[@]}" -n 2 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1
 grep -q 'the program is one of 4 processes, of which 2 run' "$folder/said" || { cat "$folder/said" && exit 1; }
