@@ -140,6 +140,24 @@ typedef struct ToroidThreadPool {
   void (*parallel_for)(void* user, int64_t count, void (*task)(void* argument, int64_t i), void* argument);
 } ToroidThreadPool;
 
+/* The processes that a program of several computes with, this one among them (docs/several-processes.md). All of them open the model with
+ * a communicator, and run it in the same order. The communicators are the host's, and for toroid alone (MPI_Comm_dup): its operations would
+ * meet others'. They are needed as long as the model or one of its contexts lives. Errors of MPI are handled as the communicator says. */
+typedef struct ToroidCommunicator {
+  size_t size; /* sizeof(ToroidCommunicator) */
+  /* An MPI_Comm, (uintptr_t)comm, of an MPI that the process has started (MPI_THREAD_SERIALIZED where several threads run contexts), and
+   * that TOROID_MPI or its usual name opens: Open MPI, or MPICH and those with its binary interface. 0: none; then the program may do
+   * nothing on the host, and has no groups of some of the processes. */
+  uintptr_t mpi;
+  /* Of a program for GPUs: an ncclComm_t with this process's GPU, of the library that TOROID_NCCL or libnccl.so.2 is, with all of the
+   * processes, numbered alike. Null: one is made when it is needed, by MPI. */
+  void* nccl;
+  /* Which of the processes this is, from 0, and how many there are: what MPI_Comm_rank and MPI_Comm_size say, and ncclCommUserRank and
+   * ncclCommCount. */
+  int32_t rank;
+  int32_t processes;
+} ToroidCommunicator;
+
 /* How important a line of the log is. */
 enum { TOROID_LOG_INFO = 1, TOROID_LOG_WARNING = 2, TOROID_LOG_ERROR = 3 };
 
@@ -168,6 +186,9 @@ typedef struct ToroidModelOptions {
    * own model_open refuses keys. */
   const uint8_t* trusted_keys;
   int32_t num_trusted_keys;
+  /* Of a program of several processes: which these are. The struct is copied. Null: all of MPI_COMM_WORLD, which is started when the
+   * program's first operation runs, unless the process has done so. */
+  const ToroidCommunicator* communicator;
 } ToroidModelOptions;
 
 typedef struct ToroidModelInfo {

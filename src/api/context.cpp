@@ -73,6 +73,8 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     const DLDevice device = is_on_gpu ? DLDevice{inputs[0]->device.device_type, *gpu} : kProcessor;
     here.inputs.clear();
     for (int32_t i = 0; i < num_inputs; ++i) here.inputs.push_back(view_of(inputs[i], "input", i, device, true));
+    std::optional<collectives::UseCommunicator> processes;
+    if (shared.communicator) processes.emplace(*shared.communicator);
     RunSteps steps(options, here.executable);
     steps.check();
     try {

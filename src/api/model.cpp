@@ -33,6 +33,14 @@ std::vector<PublicKey> keys_of(const ToroidModelOptions& options) {
   return keys;
 }
 
+collectives::Communicator communicator_of(const ToroidCommunicator* given) {
+  const ToroidCommunicator its = taken(given, "communicator");
+  if (its.processes < 1 || its.rank < 0 || its.rank >= its.processes)
+    fail(TOROID_ERROR_ARGUMENT, "'communicator' is process {} of {}", its.rank, its.processes);
+  if (its.mpi == 0 && its.nccl == nullptr) fail(TOROID_ERROR_ARGUMENT, "'communicator' has neither MPI's nor NCCL's");
+  return {.mpi = its.mpi, .nccl = its.nccl, .rank = its.rank, .processes = its.processes};
+}
+
 std::string conditions_of(const ToroidVariant& variant) {
   std::string text;
   for (const ToroidCondition& condition : rows(variant.conditions, variant.num_conditions))
@@ -65,6 +73,7 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
         fail(TOROID_ERROR_ARGUMENT, "'allocator' lacks a function");
       shared->memory = HostMemory{options.allocator->user, options.allocator->allocate, options.allocator->release};
     }
+    if (options.communicator != nullptr) shared->communicator = communicator_of(options.communicator);
     with_typed_memory("loading a program", [&] {
       const std::vector<PublicKey> keys = keys_of(options);
       Trust trust{keys};

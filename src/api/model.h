@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/handles.h"
+#include "library/collectives/mpi.h"
 #include "runtime/memory/host_bytes.h"
 #include "runtime/program/loaded_program.h"
 #include "toroid/toroid.h"
@@ -18,6 +19,7 @@ namespace toroid::api {
 struct SharedModel {
   ToroidModelOptions options{};
   std::optional<HostMemory> memory;
+  std::optional<collectives::Communicator> communicator;
   std::shared_ptr<LoadedProgram> program;
   std::string isa;
   std::vector<int32_t> outputs;         // of the interface: positions among the program's

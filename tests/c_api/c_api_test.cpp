@@ -88,6 +88,7 @@ TEST_F(CApi, GivesAStatusForEachAttack) { run("attack"); }
 TEST_F(CApi, NeedsNoMoreMemoryForEachModelThatIsClosed) { run("memory"); }
 TEST_F(CApi, RunsContextsInParallel) { run("contexts"); }
 TEST_F(CApi, SwapsWeightsUnderLoad) { run("swap"); }
+TEST_F(CApi, RunsAmongProcessesOfTheHosts) { run("communicator", {{"TOROID_MPI", SHARED_MPI}}); }
 TEST_F(CApi, RunsOnGpus) { run("gpu", kGpu); }
 TEST_F(CApi, OpensProgramsForGpusWithoutADriver) { run("gpu", {{"TOROID_CUDA_DRIVER", "/no/driver.so"}}); }
 TEST_F(CApi, SharesWeightsOnGpus) { run("gpu_weights", kGpu); }

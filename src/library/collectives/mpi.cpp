@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -159,7 +161,8 @@ class Mpi {
     static Mpi* const mpi = new Mpi;  // until the process has ended
     return *mpi;
   }
-  const Group& group(std::span<const int64_t> ranks);
+  // Among those of a communicator; null: among all.
+  const Group& group(std::span<const int64_t> ranks, const Communicator* given);
 
   // Calls are made one after the other.
   template <class Function, class... Arguments>
@@ -184,7 +187,7 @@ class Mpi {
   std::mutex mutex_;
   Handle world_ = 0, byte_ = 0, errors_return_ = 0;
   const void* in_place_ = nullptr;
-  std::map<std::vector<int64_t>, std::unique_ptr<const Group>> groups_;
+  std::map<std::pair<Handle, std::vector<int64_t>>, std::unique_ptr<const Group>> groups_;  // by communicator and ranks
   std::map<int64_t, Handle> types_;
   std::map<Combine*, Handle> operations_;
 };
@@ -227,13 +230,14 @@ void Mpi::check(int status, const char* what) {
   throw Error(ErrorKind::Environment, formatted("MPI fails {}: {}", what, said.empty() ? formatted("status {}", status) : said));
 }
 
-const Group& Mpi::group(std::span<const int64_t> ranks) {
+const Group& Mpi::group(std::span<const int64_t> ranks, const Communicator* given) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<const Group>& slot = groups_[std::vector<int64_t>(ranks.begin(), ranks.end())];
+  const Handle whole = given == nullptr ? world_ : static_cast<Handle>(given->mpi);
+  std::unique_ptr<const Group>& slot = groups_[{whole, std::vector<int64_t>(ranks.begin(), ranks.end())}];
   if (slot) return *slot;
-  Handle communicator = world_;
+  Handle communicator = whole;
   int all = 0, size = 0, rank = 0;
-  check(comm_size(world_, &all), "to count processes");
+  check(comm_size(whole, &all), "to count processes");
   if (!ranks.empty()) {
     std::vector<int> members;
     for (int64_t each : ranks) {
@@ -241,14 +245,19 @@ const Group& Mpi::group(std::span<const int64_t> ranks) {
       members.push_back(static_cast<int>(each));
     }
     Handle everyone = 0, some = 0;
-    check(comm_group(world_, &everyone), "to name processes");
+    check(comm_group(whole, &everyone), "to name processes");
     check(group_incl(everyone, static_cast<int>(members.size()), members.data(), &some), "to name processes");
-    check(comm_create_group(world_, some, members[0], &communicator), "to make a group");
+    check(comm_create_group(whole, some, members[0], &communicator), "to make a group");
     check(set_errhandler(communicator, errors_return_), "to say who handles errors");
   }
   check(comm_size(communicator, &size), "to count processes");
   check(comm_rank(communicator, &rank), "to number processes");
-  slot.reset(new Group(communicator, size, rank));
+  const bool is_whole = given != nullptr && ranks.empty();
+  if (is_whole && (size != given->processes || rank != given->rank)) {
+    throw Error(ErrorKind::InvalidInput, formatted("MPI's communicator has process {} of {}, and what is said of it is process {} of {}",
+                                                   rank, size, given->rank, given->processes));
+  }
+  slot.reset(new Group(communicator, size, rank, is_whole ? given->nccl : nullptr));
   return *slot;
 }
 
@@ -272,11 +281,56 @@ Handle Mpi::operation(Reduction reduction, DType dtype) {
   return made;
 }
 
+namespace {
+
+// By thread: thread-local memory would make packages need the dynamic linker's. It changes with a call, not with an operation.
+struct Given {
+  std::mutex mutex;
+  std::map<std::thread::id, const Communicator*> of_threads;
+};
+Given& given() {
+  static Given* const given = new Given;
+  return *given;
+}
+const Communicator* given_here() {
+  const std::lock_guard<std::mutex> lock(given().mutex);
+  const auto found = given().of_threads.find(std::this_thread::get_id());
+  return found == given().of_threads.end() ? nullptr : found->second;
+}
+void give(const Communicator* communicator) {
+  const std::lock_guard<std::mutex> lock(given().mutex);
+  if (communicator == nullptr) {
+    given().of_threads.erase(std::this_thread::get_id());
+  } else {
+    given().of_threads[std::this_thread::get_id()] = communicator;
+  }
+}
+
+}  // namespace
+
+UseCommunicator::UseCommunicator(const Communicator& communicator) : before_(given_here()) { give(&communicator); }
+UseCommunicator::~UseCommunicator() { give(before_); }
+
+// Without MPI: NCCL's alone.
+const Group& Group::of_all(const Communicator& given) {
+  static std::mutex mutex;
+  static std::map<void*, std::unique_ptr<const Group>> all;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<const Group>& slot = all[given.nccl];
+  if (!slot) slot.reset(new Group(0, given.processes, given.rank, given.nccl));
+  return *slot;
+}
+
 const Group& Group::of(std::span<const int64_t> ranks, int64_t size, int64_t rank) {
   // A program for one process needs nobody else.
   static const Group alone(0, 1, 0);
   if (size == 1) return alone;
-  const Group& group = Mpi::get().group(ranks);
+  const Communicator* const here = given_here();
+  if (here != nullptr && here->mpi == 0 && !ranks.empty()) {
+    throw Error(ErrorKind::InvalidInput, "a group of some of the processes, of which only NCCL's communicator is known")
+        .help("give MPI's, too: some processes are brought together by it");
+  }
+  const Group& group = here != nullptr && here->mpi == 0 ? of_all(*here) : Mpi::get().group(ranks, here);
   if (size != 0 && size != group.size()) {
     throw Error(ErrorKind::InvalidInput,
                 formatted("the program is one of {} processes, of which {} {}", size, group.size(), group.size() == 1 ? "runs" : "run"))
@@ -289,11 +343,19 @@ const Group& Group::of(std::span<const int64_t> ranks, int64_t size, int64_t ran
   return group;
 }
 
+Mpi& Group::mpi() const {
+  if (communicator_ == 0) {
+    throw Error(ErrorKind::InvalidInput, "an operation on the host, of processes of which only NCCL's communicator is known")
+        .help("give MPI's, too");
+  }
+  return Mpi::get();
+}
+
 void Group::all_reduce(Reduction reduction, DType dtype, const std::byte* from, std::byte* to, int64_t elements) const {
   const int64_t width = size_bytes(dtype);
   std::memcpy(to, from, static_cast<size_t>(elements * width));
   if (size_ == 1) return;
-  Mpi& mpi = Mpi::get();
+  Mpi& mpi = this->mpi();
   const Handle type = mpi.type_of_bytes(width), operation = mpi.operation(reduction, dtype);
   for (int64_t done = 0; done < elements; done += kMostAtOnce) {
     const auto count = static_cast<int>(std::min(kMostAtOnce, elements - done));
@@ -304,7 +366,7 @@ void Group::all_reduce(Reduction reduction, DType dtype, const std::byte* from, 
 
 void Group::all_gather(const std::byte* from, std::byte* to, int64_t bytes) const {
   if (size_ == 1) return static_cast<void>(std::memcpy(to, from, static_cast<size_t>(bytes)));
-  Mpi& mpi = Mpi::get();
+  Mpi& mpi = this->mpi();
   if (bytes <= kMostAtOnce) {
     const auto count = static_cast<int>(bytes);
     return mpi.call(mpi.all_gather, "to gather", from, count, mpi.bytes(), to, count, mpi.bytes(), communicator_);
@@ -316,7 +378,7 @@ void Group::all_gather(const std::byte* from, std::byte* to, int64_t bytes) cons
 void Group::reduce_scatter(Reduction reduction, DType dtype, const std::byte* from, std::byte* to, int64_t elements) const {
   const int64_t width = size_bytes(dtype);
   if (size_ == 1) return static_cast<void>(std::memcpy(to, from, static_cast<size_t>(elements * width)));
-  Mpi& mpi = Mpi::get();
+  Mpi& mpi = this->mpi();
   const Handle type = mpi.type_of_bytes(width), operation = mpi.operation(reduction, dtype);
   if (elements <= kMostAtOnce) {
     mpi.call(mpi.reduce_scatter, "to reduce", from, to, static_cast<int>(elements), type, operation, communicator_);
@@ -354,7 +416,7 @@ void Group::all_to_all(const std::byte* from, std::byte* to, std::span<const int
     return result;
   };
   if (row_bytes == 0) return;
-  Mpi& mpi = Mpi::get();
+  Mpi& mpi = this->mpi();
   const Handle type = mpi.type_of_bytes(row_bytes);
   const std::vector<int> out = counts(sent), in = counts(received), out_at = places(out), in_at = places(in);
   mpi.call(mpi.all_to_all, "to exchange", from, out.data(), out_at.data(), type, to, in.data(), in_at.data(), type, communicator_);
@@ -362,7 +424,7 @@ void Group::all_to_all(const std::byte* from, std::byte* to, std::span<const int
 
 void Group::broadcast(int64_t source, std::byte* data, int64_t bytes) const {
   if (size_ == 1) return;
-  Mpi& mpi = Mpi::get();
+  Mpi& mpi = this->mpi();
   for (int64_t done = 0; done < bytes; done += kMostAtOnce) {
     const auto count = static_cast<int>(std::min(kMostAtOnce, bytes - done));
     mpi.call(mpi.broadcast, "to broadcast", data + done, count, mpi.bytes(), static_cast<int>(source), communicator_);

@@ -21,17 +21,40 @@ const std::string& open_mpi();
 // In the order of the names in passes/decompose/collectives/collectives.cpp.
 enum class Reduction : uint8_t { Sum, Average, Product, Least, Largest, And, Or, Xor };
 
+class Mpi;
+
+// Processes that a host has brought together: what stands in the place of all that MPI knows.
+struct Communicator {
+  uintptr_t mpi = 0;     // an MPI_Comm, whose errors are its owner's to handle; 0: there is none
+  void* nccl = nullptr;  // an ncclComm_t of this process's GPU, of the same processes in the same order; null: one is made, by MPI
+  int64_t rank = 0, processes = 1;
+};
+
+// While it lives, Group::of on this thread means the communicator. It is read then only.
+class UseCommunicator {
+ public:
+  explicit UseCommunicator(const Communicator& communicator);
+  ~UseCommunicator();
+  UseCommunicator(const UseCommunicator&) = delete;
+  UseCommunicator& operator=(const UseCommunicator&) = delete;
+
+ private:
+  const Communicator* before_;
+};
+
 // Some of the processes, numbered from 0: a communicator of MPI's. All of them must ask for it, and make its calls.
 // Everything throws Error{Environment} where MPI is absent or fails.
 class Group {
  public:
-  // The processes with these ranks, which this one must be among; none: all there are. `size`: how many the program was made for, 0 where
+  // The processes with these ranks, which this one must be among; none: all there are, in MPI or in the thread's communicator. `size`: how many the program was made for, 0 where
   // it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where there are others, or this is another
   // one. Lives as long as the process.
   static const Group& of(std::span<const int64_t> ranks, int64_t size, int64_t rank = -1);
 
   int64_t size() const { return size_; }
   int64_t rank() const { return rank_; }
+  // The communicator's, of all its processes; null: there is none.
+  void* nccl() const { return nccl_; }
 
   // Elementwise over the processes, into memory of its own. 16-bit floats are added in float32 and rounded after each addition. Of floats
   // the least and the largest with a NaN among them is NaN. Averages of integers are cut.
@@ -47,11 +70,15 @@ class Group {
   void broadcast(int64_t source, std::byte* data, int64_t bytes) const;
 
  private:
-  Group(uintptr_t communicator, int64_t size, int64_t rank) : communicator_(communicator), size_(size), rank_(rank) {}
+  Group(uintptr_t communicator, int64_t size, int64_t rank, void* nccl = nullptr)
+      : communicator_(communicator), size_(size), rank_(rank), nccl_(nccl) {}
+  static const Group& of_all(const Communicator& given);
+  Mpi& mpi() const;  // throws Error{InvalidInput} where only NCCL's communicator is known
   friend class Mpi;
 
-  uintptr_t communicator_;
+  uintptr_t communicator_;  // of MPI; 0: none
   int64_t size_, rank_;
+  void* nccl_;
 };
 
 }  // namespace toroid::collectives

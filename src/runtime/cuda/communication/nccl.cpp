@@ -93,8 +93,9 @@ std::optional<int> nccl_operation(Reduction reduction) {
   }
 }
 
-// The GPU with that number, which is this thread's, among those of the group.
+// The GPU with that number, which is this thread's, among those of the group. A host's own is of whatever GPU it says.
 Communicator communicator_of(const Group& group, int device) {
+  if (group.nccl() != nullptr) return group.nccl();
   static std::mutex mutex;
   static std::map<std::pair<const Group*, int>, Communicator> all;
   const std::lock_guard<std::mutex> lock(mutex);
