@@ -45,6 +45,12 @@ typedef struct ToroidCompileOptions {
   /* With the device "cuda": the GPUs that the package is for, as in "sm_80,sm_90a,compute_80"; a compute_80 is text that the drivers of
    * later GPUs compile. Then no GPU is needed here. Null: the GPU that is here. */
   const char* arch;
+  /* More than 1: the model is cut for so many processes, and compiled is the part of the process `rank`, which counts from 0; that package
+   * refuses to run as another one. 0 or 1: it is compiled whole. */
+  int32_t tensor_parallel;
+  int32_t rank;
+  /* A file that says how weights are cut (docs/several-processes.md); null: the estimates decide. */
+  const char* shard_rules;
 } ToroidCompileOptions;
 
 /* A constant of a graph: its elements in row-major order, or as the strides of its type say. */

@@ -35,6 +35,12 @@ CompileModelOptions driver_options(const ToroidCompileOptions& asked, const std:
     if (!is_device(options.target)) api::fail(TOROID_ERROR_ARGUMENT, "'arch' is for programs for the device cuda");
     options.architectures = architectures;
   }
+  if (asked.tensor_parallel < 0) api::fail(TOROID_ERROR_ARGUMENT, "'tensor_parallel' is {}", asked.tensor_parallel);
+  options.shard.processes = std::max(asked.tensor_parallel, 1);
+  options.shard.rank = asked.rank;
+  options.shard.rules_file = text_or(asked.shard_rules, "");
+  if (options.shard.processes == 1 && (asked.rank != 0 || !options.shard.rules_file.empty()))
+    api::fail(TOROID_ERROR_ARGUMENT, "'rank' and 'shard_rules' are of a model that is cut: 'tensor_parallel' is {}", asked.tensor_parallel);
   if (!output.empty()) options.archive_prefix = prefix_of_output(output, options);
   options.compile_threads = asked.threads;
   if (asked.operators != nullptr) options.operators.emplace_back(asked.operators);

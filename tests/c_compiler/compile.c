@@ -49,6 +49,18 @@ static void take_options(const ToroidCompilerApi* compiler, const char* folder) 
   options.cpu = NULL;
   CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "scaled.a"), &options, message, sizeof message));
   CHECK(is_there(output) && is_there(path_in(header, folder, "scaled.h")));
+  /* A part of two: its products by weights are cut. */
+  options.tensor_parallel = 2;
+  options.rank = 2;
+  options.no_cache = 0;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, path_in(output, folder, "part.so"), &options, message, sizeof message));
+  CHECK(strstr(message, "there is no process 2 of 2\n") == message);
+  options.rank = 1;
+  CHECK_STATUS(TOROID_OK, compiler->compile(model, path_in(output, folder, "part.so"), &options, message, sizeof message));
+  options.tensor_parallel = 0;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, path_in(output, folder, "part.so"), &options, message, sizeof message));
+  CHECK_TEXT("'rank' and 'shard_rules' are of a model that is cut: 'tensor_parallel' is 0", message);
+  options.rank = 0;
   /* A caller that was built with an older header. */
   options.size = sizeof(size_t);
   options.threads = -1;
