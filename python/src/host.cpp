@@ -3,7 +3,8 @@
 
 #include "api.h"
 
-extern "C" int toroid_main(int argc, char** argv);
+// In libtoroid_python.so; an ordinary libtoroid_compiler.so does without the command.
+extern "C" __attribute__((weak)) int toroid_main(int argc, char** argv);
 
 namespace toroid::python {
 namespace {
@@ -51,6 +52,7 @@ void set_command(const std::vector<std::string>& arguments) {
 }
 
 int run_command(std::vector<std::string> arguments) {
+  if (toroid_main == nullptr) raise_named("UnsupportedError", "this build of the package has no command: use build/toroid");
   std::vector<char*> texts;
   for (std::string& each : arguments) texts.push_back(each.data());
   texts.push_back(nullptr);

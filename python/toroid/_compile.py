@@ -90,9 +90,8 @@ def compile(
         except SetupError as error:
             if "no C++ compiler found" not in str(error):
                 raise
-            raise SetupError(
-                f"{error}, nor in Python the package ziglang\n  help: install g++ or clang++, or: pip install ziglang"
-            ) from None
+            words = str(error).splitlines()[0]
+            raise SetupError(f"{words}, nor has Python the package ziglang\n  help: install g++ or clang++, or: pip install ziglang") from None
         return load(path) if core is None else Model(core)
 
 
