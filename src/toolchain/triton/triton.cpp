@@ -17,6 +17,7 @@
 #include "support/text/json_writer.h"
 #include "toolchain/amdgcn.h"
 #include "toolchain/compiler_environment.h"
+#include "toolchain/python_process.h"
 #include "toolchain/triton/script.h"
 
 namespace toroid {
@@ -25,10 +26,7 @@ namespace {
 constexpr int kLeastMajor = 3, kLeastMinor = 5;
 constexpr const char* kInstall = "'{} -m pip install triton' installs it; TOROID_TRITON_PYTHON names another Python";
 
-std::string python_name() {
-  const char* const named = std::getenv("TOROID_TRITON_PYTHON");
-  return named != nullptr && *named != '\0' ? named : "python3";
-}
+std::string python_name() { return python_of("TOROID_TRITON_PYTHON"); }
 
 // Prints the version alone; importing Triton would take seconds.
 constexpr const char* kVersionScript = R"py(
@@ -38,16 +36,6 @@ if found and found.origin:
     match = re.search(r"__version__ = ['\"]([^'\"]+)", open(found.origin, encoding="utf-8").read())
     print(match.group(1) if match else "unknown")
 )py";
-
-// A Python that finds its packages as it does in the user's shell; variables of Triton that change what it makes are withheld.
-ProcessOptions python_process(std::vector<std::string> argv, const std::filesystem::path& folder = {}) {
-  ProcessOptions options = compiler_process(std::move(argv), folder);
-  for (const char* name : {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_*", "PYENV_*", "TRITON_PTXAS_PATH",
-                           "TRITON_PTXAS_BLACKWELL_PATH"})
-    options.inherited->emplace_back(name);
-  options.environment.emplace_back("PYTHONDONTWRITEBYTECODE", "1");
-  return options;
-}
 
 // The version of the Triton of this Python.
 std::string probe(const std::string& python) {
