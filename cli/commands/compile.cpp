@@ -79,7 +79,7 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
   flags
       .add_option("--device", device,
-                  "what to compile for: cpu, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+                  "what to compile for: cpu, halide, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
       .shows_default();
   flags.add_option(
       "--arch", architectures,

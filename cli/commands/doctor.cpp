@@ -25,6 +25,7 @@
 #include "runtime/cuda/vendors/blas_lt.h"
 #include "runtime/pool/pool.h"
 #include "toolchain/amdgcn.h"
+#include "toolchain/halide/halide.h"
 #include "toolchain/toolchain.h"
 #include "toolchain/triton/triton.h"
 
@@ -241,6 +242,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   check_libraries(findings);
   check_gpus(findings);
   look_for(findings, "Triton", triton_version, "kernels in Triton cannot be compiled");
+  look_for(findings, "Halide", halide_version, "kernels in Halide cannot be compiled");
   bool is_well = true;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Finding& each : findings) {

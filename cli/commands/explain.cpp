@@ -13,6 +13,7 @@
 #include "codegen/wrapper/generate.h"
 #include "command.h"
 #include "driver/choices/choose_kernels.h"
+#include "driver/choices/halide_kernels.h"
 #include "driver/compile.h"
 #include "driver/pipeline/pass_costs.h"
 #include "explain/gpu_kernels.h"
@@ -198,8 +199,13 @@ void print_step(const Program& program, const loop::LoopProgram& loops, const sc
   if (const std::string choice = with_choice ? choice_of(program, loops, step) : ""; !choice.empty())
     fmt::print("    computed by {}\n", choice);
   if (const std::string text = with_choice ? "" : int8_text(program, loops, step); !text.empty()) fmt::print("    {}\n", text);
-  if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr && kernel->form)
-    fmt::print("    {}\n", form_text(*kernel));
+  if (const auto* kernel = std::get_if<schedule::Kernel>(&step); kernel != nullptr) {
+    if (!kernel->halide.empty()) {
+      fmt::print("    in Halide, by {}\n", kernel->halide);
+    } else if (kernel->form) {
+      fmt::print("    {}\n", form_text(*kernel));
+    }
+  }
   for (ProvenanceId id : schedule::provenance_of(step)) {
     const Provenance& from = program.graph.provenance(id);
     if (!from.op.empty()) fmt::print("    {}\n", operator_text(from));
@@ -260,7 +266,8 @@ int cmd_explain(int argc, const char* const* argv) {
       .between(1, 1024);
   add_tune_limit(flags, choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
-  flags.add_option("--device", device, "cuda, rocm: say what each kernel takes of the GPU").shows_default();
+  flags.add_option("--device", device, "cuda, rocm: say what each kernel takes of the GPU; halide: which kernels are in Halide")
+      .shows_default();
   add_operators_flag(flags, options);
   flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());
   if (const auto status = flags.read(argc, argv)) return *status;
@@ -294,6 +301,8 @@ int cmd_explain(int argc, const char* const* argv) {
     choose_kernels(graphs, program, tuner);
     choices = tuner.decisions();
   }
+  std::vector<std::string> not_in_halide;
+  if (!options.halide.empty()) not_in_halide = take_halide(graphs, options.halide);
   const schedule::Schedule& schedule = graphs[0].schedule;
   const StepFinder finder(schedule);
 
@@ -305,6 +314,8 @@ int cmd_explain(int argc, const char* const* argv) {
         !filter.is_set() || std::any_of(from.begin(), from.end(), [&](ProvenanceId id) { return filter.takes(graph.provenance(id)); });
     if (wanted) print_step(program, *schedule.loops, schedule.steps[i], i, choose.is_asked());
   }
+
+  for (const std::string& each : not_in_halide) fmt::print("  not in Halide: {}\n", each);
 
   bool is_first = true;
   for (const auto& [id, steps] : recomputed(graph, schedule.steps)) {

@@ -271,7 +271,7 @@ typedef struct ToroidVariant {
   int64_t prepared_bytes; /* of ToroidCall::prepared */
   const char* signature;  /* for tools of the compiler: inputs, symbols and guards in the text form of graphs */
   /* 0, or 1 + the number of the step that failed; in the bits from 28 on: 1 for an index out of bounds, 2 for an integer divided by zero, 3 for
-   * a lack of memory, 4 for an access out of bounds, of which the host was told. */
+   * a lack of memory, 4 for an access out of bounds, of which the host was told, 5 for a Halide pipeline that refuses its buffers. */
   int32_t (*run)(const ToroidRuntime*, const ToroidCall*);
   /* To be called once before all calls, with constants and `prepared`; returns as run. Null where nothing is prepared. */
   int32_t (*prepare)(const ToroidRuntime*, const ToroidCall*);

@@ -117,20 +117,43 @@ std::vector<std::string> compiled_with_binaries(size_t count, const GpuSources& 
   });
 }
 
-std::string build_of_cpp(const std::vector<std::string>& units, const std::vector<std::string>& custom, const Toolchain& tools, int threads,
-                         const CompileOptions& how) {
+// The objects of all Halide pipelines: one run of Python, on a thread of its own, while others are compiled.
+class HalideLibrary {
+ public:
+  HalideLibrary(const HalideSources& halide, const Isa& isa, int threads) {
+    if (halide.pipelines.empty()) return;
+    made_ = std::async(std::launch::async, [&halide, isa, threads] {
+      const std::string target = halide_target(isa);
+      return halide.compile ? halide.compile(halide.pipelines, target) : compile_halide(halide.pipelines, target, threads);
+    });
+  }
+  // Waits, and throws what the compilation does.
+  void append_to(std::vector<std::string>& objects) {
+    if (!made_.valid()) return;
+    std::ranges::move(made_.get(), std::back_inserter(objects));
+  }
+
+ private:
+  std::future<std::vector<std::string>> made_;
+};
+
+std::string build_of_cpp(const std::vector<std::string>& units, const std::vector<std::string>& custom, const HalideSources& halide,
+                         const Toolchain& tools, int threads, const CompileOptions& how) {
   auto options = [&](size_t unit) {
     CompileOptions result = how;
     result.name = name_of_unit(units, unit);
     result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
     return result;
   };
-  if (units.size() + custom.size() == 1) return tools.compile_shared(units[0], options(0));
+  if (units.size() + custom.size() + halide.pipelines.size() == 1) return tools.compile_shared(units[0], options(0));
+  HalideLibrary others(halide, how.isa.value_or(tools.isa()), threads);
   const auto compile = [&](size_t i) {
     if (i < custom.size()) return tools.compile_object(custom[i], options_of_custom(how, i));
     return tools.compile_object(units[i - custom.size()], options(i - custom.size()));
   };
-  return tools.link_shared(compiled_side_by_side(units.size() + custom.size(), threads, compile), linking_of(how));
+  std::vector<std::string> objects = compiled_side_by_side(units.size() + custom.size(), threads, compile);
+  others.append_to(objects);
+  return tools.link_shared(objects, linking_of(how));
 }
 
 }  // namespace
@@ -159,8 +182,10 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
     return tools.compile_object(text, options);
   };
-  const std::vector<std::string> objects =
+  HalideLibrary others(sources.halide, sources.levels.back(), threads);
+  std::vector<std::string> objects =
       compiled_with_binaries(custom.size() + units.size() * sources.levels.size(), sources.gpu, tools, threads, how, told, compile);
+  others.append_to(objects);
   if (!sources.prefix.empty()) return tools.link_object(objects, sources.run_side, sources.use, sources.prefix, linking_of(how));
   return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
 }
@@ -184,8 +209,8 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
-  const auto& [units, custom_units, gpu] = sources;
-  if (gpu.units.empty()) return build_of_cpp(units, custom_units, tools, threads, how);
+  const auto& [units, custom_units, gpu, halide] = sources;
+  if (gpu.units.empty()) return build_of_cpp(units, custom_units, halide, tools, threads, how);
   const auto compile = [&](size_t i) { return tools.compile_object(units[i], plain(how)); };
   return tools.link_shared(compiled_with_binaries(units.size(), gpu, tools, threads, how, told, compile), linking_of(how));
 }

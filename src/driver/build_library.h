@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/wrapper/program_tables.h"
+#include "toolchain/halide/halide.h"
 #include "toolchain/nvrtc.h"
 #include "toolchain/toolchain.h"
 #include "toolchain/triton/triton.h"
@@ -23,10 +24,17 @@ struct GpuSources {
   std::vector<codegen::GpuBinary> binaries = {};  // which become of them
   CompileTriton compile_triton = {};              // none: without a cache
 };
+// The objects of Halide pipelines for a target; toroid::compile_halide, or that with a cache before it.
+using CompileHalide = std::function<std::vector<std::string>(std::span<const std::string> pipelines, const std::string& target)>;
+struct HalideSources {
+  std::vector<std::string> pipelines = {};  // texts (codegen/halide/halide_pipeline.h)
+  CompileHalide compile = {};               // none: without a cache
+};
 struct LibrarySources {
   std::vector<std::string> units;              // C++
   std::vector<std::string> custom_units = {};  // C++ of the user's own kernels
   GpuSources gpu = {};
+  HalideSources halide = {};
 };
 
 // What each kernel takes of a GPU is told, from several threads.
@@ -47,7 +55,8 @@ struct PackageSources {
   RunSide run_side;
   RunSideUse use;
   GpuSources gpu = {};
-  std::string prefix = {};  // not empty: one object for a program to link, in the place of a library
+  HalideSources halide = {};  // compiled once, for the least demanding level
+  std::string prefix = {};    // not empty: one object for a program to link, in the place of a library
   // Where others compile them: what the language is, and how many bytes of each unit are the prelude.
   std::vector<std::string> flags = {};
   std::vector<size_t> prelude_bytes = {};

@@ -14,6 +14,7 @@
 #include "driver/cached_products.h"
 #include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
+#include "driver/halide_objects.h"
 #include "driver/model_text.h"
 #include "driver/pipeline/assemble.h"
 #include "driver/pipeline/generate.h"
@@ -333,6 +334,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     texts.push_back(triton_version());
     sources.gpu.compile_triton = cached_triton(cache_, threads);
   }
+  if (!sources.halide.pipelines.empty()) {
+    texts.insert(texts.end(), sources.halide.pipelines.begin(), sources.halide.pipelines.end());
+    texts.push_back(halide_version());
+    sources.halide.compile = cached_halide(cache_, threads);
+  }
   const std::optional<RunSide> run_side = run_side_of(options, Whole::Checked);
   if (run_side) texts.push_back(entry_unit(assembled, *run_side, model.levels, options));
   const CacheKey library = library_key(texts, how, tools, target_text(options));
@@ -355,6 +361,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
                                    .run_side = *run_side,
                                    .use = assembled.use,
                                    .gpu = std::move(sources.gpu),
+                                   .halide = std::move(sources.halide),
                                    .prefix = options.archive_prefix};
       model.library = build_package(package, tools, threads, how, told);
     } else {

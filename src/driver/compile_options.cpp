@@ -10,6 +10,7 @@
 #include "driver/choices/choose_ways.h"
 #include "driver/gpu_binaries.h"
 #include "driver/graph_cache.h"
+#include "driver/halide_objects.h"
 #include "driver/triton_binaries.h"
 #include "passes/pipeline.h"
 #include "runtime/cuda/device.h"
@@ -54,6 +55,8 @@ std::string package_text(const CompileModelOptions& options) {
 
 // What is for processors alone.
 void refuse_for_gpus(const CompileModelOptions& options) {
+  if (options.assertions && !options.halide.empty())
+    throw Error(ErrorKind::InvalidOption, "there are no checks of each access for kernels in Halide").help("compile for the device cpu");
   if (options.target == codegen::Target::Cpu || !options.assertions) return;
   throw Error(ErrorKind::InvalidOption, "there are no checks of each access for programs on a GPU yet").help("compile for the device cpu");
 }
@@ -119,7 +122,11 @@ std::optional<RunSide> run_side_of(const CompileModelOptions& options, Whole who
 }
 
 std::string target_text(const CompileModelOptions& options) {
-  if (options.target == codegen::Target::Cpu) return package_text(options);
+  if (options.target == codegen::Target::Cpu) {
+    const std::string package = package_text(options);
+    if (options.halide.empty()) return package;
+    return fmt::format("{}{}kernels in {}, by {}", package, package.empty() ? "" : ", ", halide_part(true), options.halide);
+  }
   if (is_emulated(options.target))
     return fmt::format("emulated {} {}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(options.architectures, " "));
   const std::string package = package_text(options), triton = triton_part(options.in_triton);
@@ -211,8 +218,13 @@ void set_device(CompileModelOptions& options, std::string_view name) {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);
   const bool has_number = error == std::errc() && end == number.data() + number.size() && options.gpu >= 0;
   options.in_triton = kind == "triton";
+  options.halide.clear();
   if (name == "cpu") {
     options.target = codegen::Target::Cpu;
+  } else if (kind == "halide") {
+    options.target = codegen::Target::Cpu;
+    options.gpu = 0;
+    options.halide = name == kind ? default_halide_autoscheduler() : halide_autoscheduler(number);
   } else if (name == "cuda" || name == "triton" || ((kind == "cuda" || kind == "triton") && has_number)) {
     options.target = codegen::Target::Cuda;
   } else if (name == "emulated-cuda") {
@@ -225,7 +237,8 @@ void set_device(CompileModelOptions& options, std::string_view name) {
   } else {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
         .help(
-            "devices: cpu, cuda (or cuda:1, by its number), triton (a GPU of NVIDIA with kernels in Triton), rocm (or rocm:1), "
+            "devices: cpu, halide (a processor with kernels in Halide; or halide:adams2019, by its autoscheduler), cuda (or cuda:1, by its "
+            "number), triton (a GPU of NVIDIA with kernels in Triton), rocm (or rocm:1), "
             "emulated-cuda, emulated-rocm (or emulated-rocm:gfx1100)");
   }
 }

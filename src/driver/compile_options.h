@@ -42,7 +42,8 @@ struct ShardRequest {
 
 struct CompileModelOptions {
   codegen::Target target = codegen::Target::Cpu;
-  bool in_triton = false;                       // of a program for GPUs: kernels are in Triton, as far as its printer takes them
+  bool in_triton = false;   // of a program for GPUs: kernels are in Triton, as far as its printer takes them
+  std::string halide = {};  // not empty: kernels are Halide pipelines, as far as its printer takes them, scheduled by this
   int gpu = 0;                                  // the number of the one that a program for GPUs is for
   std::vector<std::string> architectures = {};  // of GPUs (sm_80, sm_90a, compute_90); none: that of the GPU
   int compile_threads = 0;                      // compilers at a time; 0: one a core
@@ -89,8 +90,8 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options);
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
 
-// Sets the target: "cpu", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda", "emulated-rocm" or
-// "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption} for another name.
+// Sets the target: "cpu", "halide", "halide:adams2019", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda",
+// "emulated-rocm" or "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption} for another name.
 void set_device(CompileModelOptions& options, std::string_view name);
 
 // Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it; one for GPUs, whose target is set

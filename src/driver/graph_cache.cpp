@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file/framing.h"
 #include "cache/code_identity.h"
+#include "driver/halide_objects.h"
 #include "driver/triton_binaries.h"
 #include "graph/builder.h"
 #include "graph/custom/custom_operators.h"
@@ -137,7 +138,9 @@ std::string joined(const std::string& first, const std::vector<std::vector<std::
 
 }  // namespace
 
-std::string operators_part(const CustomOperators& operators) { return operators.fingerprint() + triton_part(operators.may_take_triton()); }
+std::string operators_part(const CustomOperators& operators) {
+  return operators.fingerprint() + triton_part(operators.may_take_triton()) + halide_part(operators.may_take_halide());
+}
 
 CacheKey model_key(std::span<const std::byte> file, const std::string& operators, const GraphKeyParts& parts, const Toolchain& tools) {
   KeyBuilder key("model", kModelKeyVersion);

@@ -163,6 +163,8 @@ struct Kernel {
   FormEstimate form_estimate = {0, 0};
   // The same kernel in its other form, where the first call is to find out which is quicker; at most one. This one has the better estimate.
   std::vector<Kernel> other_forms;
+  // Not empty: Halide pipelines compute it, with the loops that this autoscheduler of Halide's chooses; on a processor, in one task.
+  std::string halide = {};
   // Small kernels over what this one wrote, run in the same launch by the thread that completes its last task.
   std::vector<Kernel> finish;
   std::vector<BufferId> reads;  // of `finish` too

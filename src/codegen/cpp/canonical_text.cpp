@@ -40,6 +40,8 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
     i = end;
     if (word == source.name) {
       result += "$kernel";
+    } else if (word.starts_with(source.name) && word.substr(source.name.size()) == "_in_cpp") {
+      result += "$kernel_in_cpp";
     } else if (buffers.count(word)) {
       result += rename(word);
     } else if (const size_t mark = word.rfind("_v"); mark != std::string::npos && buffers.count(word.substr(0, mark))) {

@@ -5,28 +5,12 @@
 #include "base/error.h"
 #include "codegen/cpp/kernel_printer.h"
 #include "codegen/cpp/names.h"
-#include "graph/builder.h"
+#include "codegen/halide/halide_printer.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
 
 using loop::ExprId;
-
-namespace {
-
-// From the first to the last element, all between them included.
-sym::Expr elements_of(const loop::Buffer& buffer) {
-  if (buffer.strides.empty() || buffer.strides == contiguous_strides(buffer.sizes)) return sym::product(buffer.sizes);
-  sym::Expr last = 0;
-  sym::Expr any = 1;
-  for (size_t d = 0; d < buffer.sizes.size(); ++d) {
-    last = last + (buffer.sizes[d] - 1) * buffer.strides[d];
-    any = any * sym::min(buffer.sizes[d], 1);
-  }
-  return any * (last + 1);
-}
-
-}  // namespace
 
 KernelPrinter::KernelPrinter(const loop::LoopProgram& program, const Graph& graph, std::string name, bool assertions)
     : program_(program), exprs_(program.exprs), graph_(graph), assertions_(assertions) {

@@ -7,6 +7,7 @@
 
 #include "codegen/cpp/print_index.h"
 #include "codegen/cpp/scalar_text.h"
+#include "codegen/halide/halide_pipeline.h"
 #include "graph/graph.h"
 #include "schedule/schedule.h"
 
@@ -33,6 +34,7 @@ struct KernelSource {
   bool is_epilogue = false;                      // takes, instead of begin and end, a block of a product: see ToroidEpilogue
   bool uses_runtime = false;                     // takes `const ToroidRuntime* runtime` (special functions)
   std::optional<AccessNames> access_names = {};  // of an assertion build: takes `const Checks* checks`, with these, and `int32_t* error`
+  std::vector<HalidePipeline> halide = {};       // that it calls (codegen/halide/halide_kernel.h)
   sym::Expr tasks = 1;                           // of a kernel with stages and of a scatter (schedule/cpu/grid.h)
 };
 

@@ -124,7 +124,9 @@ class CallMaker {
     TOROID_CHECK(false, "{} has no rule for {}", op_.schema.name, parameter);
   }
 
-  bool takes_strides(const TypeRule& rule) const { return rule.is_strided && kernel_.kind != CustomKernel::Kind::Cuda; }
+  bool takes_strides(const TypeRule& rule) const {
+    return rule.is_strided && kernel_.kind != CustomKernel::Kind::Cuda && kernel_.kind != CustomKernel::Kind::Halide;
+  }
 
   bool takes_next() { return call_.integers.at(next_number_++).value() != 0; }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
+#include "codegen/custom/custom_halide.h"
 #include "codegen/custom/custom_triton.h"
 #include "codegen/wrapper/function_printer.h"
 #include "graph/custom/custom_operators.h"
@@ -32,6 +33,7 @@ void FunctionPrinter::print_custom(const program::LibraryCall& call, const Custo
     body_.write(on_gpu ? fmt::format("copy_bytes(runtime, outputs[{}].data, inputs[{}].data, {});", to, from, bytes)
                        : fmt::format("__builtin_memcpy(outputs[{}].data, inputs[{}].data, {});", to, from, bytes));
   }
+  if (kernel->kind == CustomKernel::Kind::Halide) return print_custom_halide(op, *kernel, made, call);
   if (kernel->kind == CustomKernel::Kind::Triton) return print_gpu_triton(op, *kernel, made, call);
   if (on_gpu) return print_gpu_custom(op, *kernel, made);
   const CustomEntry entry = custom_entry(op, *kernel, made);
@@ -43,6 +45,39 @@ void FunctionPrinter::print_custom(const program::LibraryCall& call, const Custo
                   "end)) custom_failed = 1; }});",
                   index(made.first), grain, entry.name));
   return_if("custom_failed");
+}
+
+void FunctionPrinter::print_custom_halide(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made,
+                                          const program::LibraryCall& call) {
+  CustomHalide use = custom_halide(op, kernel, made, loops_, call);
+  const std::string entry = use.pipeline.entry;
+  shared_.halide.emplace(entry, std::move(use.pipeline));
+  std::string passed = "(void*)runtime";
+  std::vector<std::string> fits = {"true"};
+  int count = 0;
+  for (const CustomHalide::Argument& each : use.arguments) {
+    if (!each.operand) {
+      passed += fmt::format(", ({})({})", each.type, each.value);
+      continue;
+    }
+    std::vector<std::string> dims;
+    for (size_t d = each.operand->sizes.size(); d-- > 0;) {
+      const std::string size = index(each.operand->sizes[d]), stride = index(each.operand->strides[d]);
+      dims.push_back(fmt::format("{{0, (int32_t)({}), (int32_t)({}), 0}}", size, stride));
+      fits.push_back(fmt::format("halide_fits({}, {}, {})", size, stride, size_bytes(each.dtype)));
+    }
+    const size_t rank = dims.size();
+    if (rank == 0) dims.emplace_back("{0, 1, 1, 0}");
+    body_.write(fmt::format("HalideDim _dims{}[] = {{{}}};", count, fmt::join(dims, ", ")));
+    body_.write(fmt::format("HalideBuffer _buffer{0} = halide_buffer({1}, {2}, {3}, {4}, _dims{0});", count, each.value, each.type_code,
+                            each.bits, rank));
+    passed += fmt::format(", &_buffer{}", count++);
+  }
+  std::string types = "void*";
+  for (const CustomHalide::Argument& each : use.arguments) types += each.operand ? ", HalideBuffer*" : ", " + each.type;
+  shared_.halide_declarations.insert(fmt::format("extern \"C\" int32_t {}({});\n", entry, types));
+  body_.write(fmt::format("if (!({})) return {} | 5 << 28;", fmt::join(fits, " && "), number_ + 1));
+  body_.write(fmt::format("if (const int32_t _failed = {}({})) return {} | (_failed == -11 ? 3 : 5) << 28;", entry, passed, number_ + 1));
 }
 
 void FunctionPrinter::print_gpu_custom(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made) {

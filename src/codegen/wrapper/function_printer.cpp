@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
+#include "codegen/halide/halide_kernel.h"
 #include "library/branch_calls.h"
 #include "support/match.h"
 
@@ -219,6 +220,9 @@ KernelSource FunctionPrinter::print_definition(size_t number, std::string_view k
   const program::KernelDefinition& definition = shared_.module.kernels[number];
   const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
   const std::string base = fmt::format("{}_{}{}", identifier(schedule::name_of(kernel)), kind, shared_.suffix);
+  const auto* nest = std::get_if<schedule::Kernel>(&kernel);
+  if (nest != nullptr && !nest->halide.empty())
+    return print_halide_kernel(loops_, *nest, graph_of(definition.graph), shared_.kernels.fresh_name(base));
   return print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), assertions);
 }
 
@@ -228,7 +232,8 @@ const std::string& FunctionPrinter::add_kernel(KernelSource source) {
     const program::StepInfo& step = shared_.module.steps[number_];
     source.text = fmt::format("// {}: {}\n{}", source.name, comment_text(step.origin.empty() ? step.name : step.origin, 240), source.text);
   }
-  shared_.calls_special_functions = shared_.calls_special_functions || source.uses_runtime;
+  shared_.calls_special_functions = shared_.calls_special_functions || (source.uses_runtime && source.halide.empty());
+  for (const HalidePipeline& pipeline : source.halide) shared_.halide.emplace(pipeline.entry, pipeline);
   const std::string& name = shared_.kernels.add(source, loops_);
   shared_.step_kernels[number_].push_back(name);
   return name;

@@ -44,6 +44,8 @@ struct SharedParts {
   std::map<std::string, cuda::Preludes> kernel_preludes = {};
   std::map<std::string, std::string> thunks = {};
   std::map<std::string, TritonKernel> triton_kernels = {};  // by their text without a name
+  std::map<std::string, HalidePipeline> halide = {};        // by entry
+  std::set<std::string> halide_declarations = {};           // of those that the wrapper calls itself
   // Sizes and strides that are numbers, each list once for the whole program: `namespace dims { const int64_t d32_64[] = {32, 64}; }`.
   std::map<std::string, std::string> dims = {};  // by name, the numbers
 };
@@ -152,6 +154,7 @@ class FunctionPrinter {
   void print_cudnn_step(const schedule::CallStep& step, size_t graph, sym::Expr blocks, const schedule::Overlap& overlap);
   void print_cudnn_attention(const program::LibraryCall& call);
   void print_custom(const program::LibraryCall& call, const CustomOperator& op);
+  void print_custom_halide(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made, const program::LibraryCall& call);
   void print_gpu_custom(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made);
   void print_gpu_triton(const CustomOperator& op, const CustomKernel& kernel, const CustomCall& made, const program::LibraryCall& call);
   // Of a kernel in Triton; `passed` are the addresses of its arguments.

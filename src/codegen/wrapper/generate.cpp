@@ -7,6 +7,7 @@
 
 #include "codegen/cpp/prelude/prelude.h"
 #include "codegen/cuda/prelude.h"
+#include "codegen/halide/halide_kernel.h"
 #include "codegen/wrapper/abi_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "codegen/wrapper/unique_names.h"
@@ -101,7 +102,9 @@ void add_gpu_units(GeneratedProgram& result, const SharedParts& shared, const st
 }  // namespace
 
 std::shared_ptr<const PreludeParts> prelude_for(bool assertions) {
-  const auto text = [](std::string_view last) { return fmt::format("{}{}{}{}{}", kPrelude, kRandomPrelude, kSpecialPrelude, kAbi, last); };
+  const auto text = [](std::string_view last) {
+    return fmt::format("{}{}{}{}{}{}", kPrelude, kRandomPrelude, kSpecialPrelude, kAbi, kHalideAbi, last);
+  };
   static const auto plain = std::make_shared<PreludeParts>(text("")), checked = std::make_shared<PreludeParts>(text(kAccessPrelude));
   return assertions ? checked : plain;
 }
@@ -145,6 +148,9 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
   result.calls_onednn = shared.calls_onednn;
   result.custom_entries = std::move(shared.custom_entries);
   for (const auto& [text, kernel] : shared.triton_kernels) result.triton_units.push_back(to_text(kernel));
+  for (const auto& [entry, pipeline] : shared.halide) result.halide_pipelines.push_back(to_text(pipeline));
+  if (!shared.halide.empty()) wrapper += kHalideHost;
+  for (const std::string& declaration : shared.halide_declarations) wrapper += declaration;
   for (const auto& [op, entries] : result.custom_entries) {
     for (const auto& [name, text] : entries) {
       wrapper += fmt::format(

@@ -32,6 +32,8 @@ struct GeneratedProgram {
   std::vector<std::string> gpu_units = {};             // complete CUDA files, whose binaries belong to it
   std::vector<std::string> triton_units = {};          // kernels in Triton (codegen/triton/triton_kernel.h), each a unit behind those
   std::vector<std::string> not_in_triton = {};         // where kernels are to be in Triton: steps that are not, and why
+  std::vector<std::string> halide_pipelines = {};      // that kernels call (codegen/halide/halide_pipeline.h), each an object of its own
+  std::vector<std::string> not_in_halide = {};         // where kernels are to be in Halide: steps that are not, and why
   std::vector<GeneratedKernel> kernels;                // each distinct kernel once
   std::string prelude;                                 // what any kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included

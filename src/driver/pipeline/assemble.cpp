@@ -36,6 +36,10 @@ void take_variant(AssembledProgram& all, codegen::CustomEntries& custom_entries,
   std::ranges::move(code.units, std::back_inserter(all.sources.units));
   std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu.units));
   std::ranges::move(code.triton_units, std::back_inserter(all.sources.gpu.triton));
+  for (std::string& pipeline : code.halide_pipelines) {
+    std::vector<std::string>& pipelines = all.sources.halide.pipelines;
+    if (std::ranges::find(pipelines, pipeline) == pipelines.end()) pipelines.push_back(std::move(pipeline));
+  }
   all.kernels += static_cast<int>(code.kernels.size());
   const program::Counts counts = program::counts(code.module);
   all.kernel_calls += counts.kernel_calls;
@@ -84,6 +88,7 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
     save_units(folder, "kernels_unit", sources.gpu.units, is_amd(options.target) ? "hip" : "cu");
     save_units(folder, "triton_unit", sources.gpu.triton, "json");
     save_units(folder, "custom_unit", sources.custom_units, "cpp");
+    save_units(folder, "halide_unit", sources.halide.pipelines, "json");
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include "driver/choices/choose_kernels.h"
 #include "driver/choices/choose_ways.h"
+#include "driver/choices/halide_kernels.h"
 #include "driver/choices/triton_kernels.h"
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/pass_costs.h"
@@ -98,6 +99,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   clock.done("schedule");
   std::vector<std::string> not_in_triton;
   if (options.in_triton) not_in_triton = take_triton(scheduled);
+  std::vector<std::string> not_in_halide;
+  if (!options.halide.empty()) not_in_halide = take_halide(scheduled, options.halide);
   if (choosing.tuner != nullptr) {
     if (is_for_gpu) {
       choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
@@ -117,6 +120,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   codegen::GeneratedProgram code = codegen::generate(
       std::move(module), scheduled, program, {.target = options.target, .wave = wave_of(options), .max_units = threads, .suffix = suffix});
   code.not_in_triton = std::move(not_in_triton);
+  code.not_in_halide = std::move(not_in_halide);
   clock.done("generate");
   return {when, std::move(program), std::move(code)};
 }

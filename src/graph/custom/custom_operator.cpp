@@ -115,8 +115,9 @@ class OperatorReader {
     if (cursor_.accept_word("cpp")) return read_kernel(start, CustomKernel::Kind::Cpp);
     if (cursor_.accept_word("cuda")) return read_kernel(start, CustomKernel::Kind::Cuda);
     if (cursor_.accept_word("triton")) return read_kernel(start, CustomKernel::Kind::Triton);
+    if (cursor_.accept_word("halide")) return read_kernel(start, CustomKernel::Kind::Halide);
     if (cursor_.accept_word("library")) return read_kernel(start, CustomKernel::Kind::Library);
-    cursor_.fail("expected dtype, argument, result, require, formula, cpp, cuda, triton or library");
+    cursor_.fail("expected dtype, argument, result, require, formula, cpp, cuda, triton, halide or library");
   }
 
   // ---- rules
@@ -253,7 +254,8 @@ class OperatorReader {
     CustomKernel kernel{.kind = kind};
     kernel.place = start;
     const bool is_cuda = kind == CustomKernel::Kind::Cuda, is_triton = kind == CustomKernel::Kind::Triton,
-               has_source = kind != CustomKernel::Kind::Library, has_tasks = !is_cuda && !is_triton;
+               is_halide = kind == CustomKernel::Kind::Halide, has_source = kind != CustomKernel::Kind::Library,
+               has_tasks = !is_cuda && !is_triton && !is_halide;
     if (!has_source) {
       const size_t place = cursor_.place();
       kernel.library = cursor_.string_literal();
@@ -264,7 +266,7 @@ class OperatorReader {
       const size_t place = cursor_.place();
       const std::string word = cursor_.word("a setting of the kernel or '}'");
       std::optional<PlacedText>* number = nullptr;
-      if (word == "workspace") number = &kernel.workspace;
+      if (word == "workspace" && !is_halide) number = &kernel.workspace;
       if (word == "tasks" && has_tasks) number = &kernel.tasks;
       if (word == "work" && has_tasks) number = &kernel.work;
       if (word == "blocks" && is_cuda) number = &kernel.blocks;
@@ -282,14 +284,17 @@ class OperatorReader {
       } else if (word == "source" && has_source) {
         if (!kernel.source.empty()) fail_at(place, "'source' is there twice");
         read_source(kernel);
+      } else if (is_halide && word == "autoscheduler") {
+        read_autoscheduler(kernel);
       } else if (is_triton && (word == "grid" || word == "configuration" || word == "arguments")) {
         read_triton_setting(kernel, word, place);
       } else {
-        fail_at(place, fmt::format("expected function, workspace, {}, not '{}'",
-                                   is_triton    ? "grid, configuration, arguments or source"
-                                   : is_cuda    ? "blocks, threads, shared or source"
-                                   : has_source ? "tasks, work or source"
-                                                : "tasks or work",
+        fail_at(place, fmt::format("expected function, {}, not '{}'",
+                                   is_halide    ? "autoscheduler or source"
+                                   : is_triton  ? "workspace, grid, configuration, arguments or source"
+                                   : is_cuda    ? "workspace, blocks, threads, shared or source"
+                                   : has_source ? "workspace, tasks, work or source"
+                                                : "workspace, tasks or work",
                                    word));
       }
     }
@@ -302,6 +307,18 @@ class OperatorReader {
     }
     if (is_triton) check_triton(kernel, start);
     op_.kernels.push_back(std::move(kernel));
+  }
+
+  void read_autoscheduler(CustomKernel& kernel) {
+    const size_t place = cursor_.place();
+    const std::string name = cursor_.word("an autoscheduler's name, or none");
+    if (name == "none") {
+      kernel.autoscheduler.clear();
+      return;
+    }
+    if (name != "Mullapudi2016" && name != "Li2018" && name != "Adams2019")
+      fail_at(place, fmt::format("expected Mullapudi2016, Li2018, Adams2019 or none, not '{}'", name));
+    kernel.autoscheduler = name;
   }
 
   void read_triton_setting(CustomKernel& kernel, const std::string& word, size_t place) {
@@ -415,7 +432,7 @@ class OperatorReader {
   // ---- the whole
 
   void check_whole() {
-    if (!op_.formula && op_.kernels.empty()) cursor_.fail("expected a body: formula, cpp, cuda, triton or library");
+    if (!op_.formula && op_.kernels.empty()) cursor_.fail("expected a body: formula, cpp, cuda, triton, halide or library");
     if (!op_.results.empty() && op_.results.size() != num_results_)
       cursor_.fail(fmt::format("expected a rule for each of {} results, not {}", num_results_, op_.results.size()));
     for (const CustomKernel& kernel : op_.kernels) check_for_kernel(kernel);
@@ -426,13 +443,16 @@ class OperatorReader {
 
   // A kernel knows its tensors by rules, and takes numbers besides.
   void check_for_kernel(const CustomKernel& kernel) const {
-    const bool is_cuda = kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton;
+    const bool is_halide = kernel.kind == CustomKernel::Kind::Halide;
+    const bool is_cuda = kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton || is_halide;
     const std::string_view language = to_string(kernel.kind);
     for (const Parameter& parameter : op_.schema.parameters) {
       if (parameter.type == ArgType::Tensor) {
         const TypeRule* rule = rule_of(parameter.name);
         if (rule == nullptr)
           fail_at(kernel.place, fmt::format("expected a rule for the argument '{}', which a kernel takes", parameter.name));
+        if (is_halide && (parameter.is_optional || parameter.mutated))
+          fail_at(kernel.place, fmt::format("a Halide kernel cannot take '{}', which may be absent or is written to", parameter.name));
         if (is_cuda && parameter.is_list)
           fail_at(kernel.place, fmt::format("a {} kernel cannot take '{}', a list of tensors", language, parameter.name));
         continue;
@@ -509,6 +529,7 @@ std::string_view to_string(CustomKernel::Kind kind) {
     case CustomKernel::Kind::Cpp: return "C++";
     case CustomKernel::Kind::Cuda: return "CUDA";
     case CustomKernel::Kind::Triton: return "Triton";
+    case CustomKernel::Kind::Halide: return "Halide";
     case CustomKernel::Kind::Library: return "a library";
   }
   return "";

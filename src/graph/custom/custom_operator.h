@@ -25,7 +25,7 @@
 //   result: T[b, d]                   once for each result that is not an argument, in order
 //   require Mod(d, 8) == 0            a fact about sizes and integers that each call must satisfy
 //   formula { … return y }
-//   cpp { … }, cuda { … }, triton { … }, library "PATH" { … } with lines of
+//   cpp { … }, cuda { … }, triton { … }, halide { … }, library "PATH" { … } with lines of
 //     function NAME                   the operator's own name without it
 //     tasks EXPRESSION                of C++ and libraries: the kernel is called for ranges of [0, tasks); 1 without it
 //     work EXPRESSION                 … operations of one task, roughly, so that small calls stay on one thread
@@ -34,6 +34,7 @@
 //     configuration BLOCK=1024, FAST=true, num_warps=4, num_stages=3     … a choice of constants and options; the first is the default
 //     arguments x, n, out, BLOCK      … what the function takes, in its order; without it: arguments by the schema, results (out, or out0,
 //                                     out1, …), workspace, sizes, constants
+//     autoscheduler NAME              of Halide: of its autoschedulers, or none where the source schedules its functions itself
 //     workspace EXPRESSION            bytes of scratch memory that the call has
 //     source """ … """
 #pragma once
@@ -75,19 +76,20 @@ struct TritonConfiguration {
 };
 
 struct CustomKernel {
-  enum class Kind : uint8_t { Cpp, Cuda, Triton, Library } kind = Kind::Cpp;
+  enum class Kind : uint8_t { Cpp, Cuda, Triton, Halide, Library } kind = Kind::Cpp;
   std::string function = {};
   std::optional<PlacedText> tasks = {}, work = {}, workspace = {}, blocks = {}, threads = {}, shared = {};
   std::vector<PlacedText> grid = {};                     // of Triton, one to three
   std::vector<TritonConfiguration> configurations = {};  // … at least one
   std::vector<std::string> order = {};                   // … names of what it takes; empty: the default
-  std::string source = {};                               // of Cpp, Cuda and Triton
+  std::string autoscheduler = "Mullapudi2016";           // of Halide; empty: none
+  std::string source = {};                               // of Cpp, Cuda, Triton and Halide
   size_t source_line = 0;                                // of the file, where it begins
   std::filesystem::path library = {};                    // of Library; as it was written, until it is opened
   std::string digest = {};                               // … SHA-256 of its bytes, from then on
   size_t place = 0;
 };
-std::string_view to_string(CustomKernel::Kind kind);  // "C++", "CUDA", "Triton", "a library"
+std::string_view to_string(CustomKernel::Kind kind);  // "C++", "CUDA", "Triton", "Halide", "a library"
 
 struct CustomOperator {
   std::string file;  // its name without folders

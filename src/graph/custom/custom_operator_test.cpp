@@ -56,7 +56,8 @@ const Mistake kMistakes[] = {
     {"no_namespace", "mylib::add2(", "add2(", "2:10: expected a name as in mylib::op, not 'add2'"},
     {"view", "Tensor x, Tensor y, float alpha=1.) -> Tensor", "Tensor(a) x, Tensor y, float alpha=1.) -> Tensor(a)",
      "2:10: expected results that share no memory with arguments"},
-    {"word", "require Mod", "requires Mod", "7:1: expected dtype, argument, result, require, formula, cpp, cuda, triton or library"},
+    {"word", "require Mod", "requires Mod",
+     "7:1: expected dtype, argument, result, require, formula, cpp, cuda, triton, halide or library"},
     {"dtype", "in f32, bf16", "in f32, float", "3:17: expected a dtype, not 'float'"},
     {"dtype_in_rule", "argument x: T[", "argument x: U[", "4:13: expected a dtype or a name that 'dtype' gives, not 'U'"},
     {"no_such_argument", "argument x:", "argument z:", "4:10: expected a tensor of the schema, not 'z'"},
@@ -92,6 +93,27 @@ TEST_P(CustomOperatorMistakes, NameTheirLineAndWhatWasExpected) {
 }
 INSTANTIATE_TEST_SUITE_P(All, CustomOperatorMistakes, testing::ValuesIn(kMistakes),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CustomOperator, HasKernelsInHalide) {
+  constexpr std::string_view kText =
+      "operator mylib::twice(Tensor x) -> Tensor\nargument x: f32[n]\nresult: f32[n]\nhalide {\n  autoscheduler "
+      "none\n  source \"\"\"\nimport halide as hl\n\"\"\"\n}\n";
+  const CustomOperator op = read_custom_operator(std::string(kText), "mylib.twice.op");
+  const CustomKernel* kernel = op.kernel(CustomKernel::Kind::Halide);
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(kernel->autoscheduler, "");
+  EXPECT_EQ(kernel->function, "twice");
+  const auto report_with = [&](std::string_view from, std::string_view to) {
+    std::string text(kText);
+    text.replace(text.find(from), from.size(), to);
+    return error_of([&] { read_custom_operator(text, "mylib.twice.op"); }).report();
+  };
+  EXPECT_TRUE(report_with("none", "Best").find("5:17: expected Mullapudi2016, Li2018, Adams2019 or none, not 'Best'") != std::string::npos);
+  EXPECT_TRUE(report_with("autoscheduler none", "tasks n").find("expected function, autoscheduler or source, not 'tasks'") !=
+              std::string::npos);
+  EXPECT_TRUE(report_with("Tensor x", "Tensor? x").find("a Halide kernel cannot take 'x', which may be absent or is written to") !=
+              std::string::npos);
+}
 
 constexpr std::string_view kTriton = R"(operator mylib::add2(Tensor x, Tensor(a!) y, float alpha=1.) -> ()
 argument x: f32[b, *rest]

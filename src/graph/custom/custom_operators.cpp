@@ -109,6 +109,7 @@ const CustomKernel* CustomOperators::kernel_of(const CustomOperator& op) const {
   const CustomKernel* const triton = op.kernel(Kind::Triton);
   if (takes_triton(op)) return triton;
   if (kernel == nullptr && !folders_.for_gpu) kernel = op.kernel(Kind::Library);
+  if (kernel == nullptr && !folders_.for_gpu) kernel = op.kernel(Kind::Halide);
   if (kernel != nullptr || op.formula) return kernel;
   if (folders_.for_amd)
     throw Error(ErrorKind::Unsupported, fmt::format("{} has no body for a GPU of AMD's", op.file)).help("give it a formula");
@@ -116,7 +117,7 @@ const CustomKernel* CustomOperators::kernel_of(const CustomOperator& op) const {
     throw Error(ErrorKind::Unsupported, fmt::format("{} is in Triton, which a processor does not emulate", op.file))
         .help("compile for a GPU with --device cuda, or give the operator a formula or a kernel in CUDA too");
   throw Error(ErrorKind::Unsupported, fmt::format("{} has no body for a {}", op.file, folders_.for_gpu ? "GPU" : "processor"))
-      .help(fmt::format("give it a formula, or a kernel in {}", folders_.for_gpu ? "CUDA or Triton" : "C++"));
+      .help(fmt::format("give it a formula, or a kernel in {}", folders_.for_gpu ? "CUDA or Triton" : "C++ or Halide"));
 }
 
 std::vector<std::pair<std::filesystem::path, bool>> CustomOperators::files() const {
@@ -151,17 +152,25 @@ std::string CustomOperators::fingerprint() const {
   return text;
 }
 
-bool CustomOperators::may_take_triton() const {
-  if (!folders_.for_gpu || folders_.is_emulated) return false;
-  const auto is_in_triton = [&](const auto& file) {
+bool CustomOperators::has_file(const std::function<bool(const CustomOperator&)>& wanted) const {
+  const auto all = files();
+  return std::any_of(all.begin(), all.end(), [&](const auto& file) {
     try {
-      return file.second && takes_triton(read_file_of_operator(file.first));
+      return file.second && wanted(read_file_of_operator(file.first));
     } catch (const Error&) {
       return false;
     }
-  };
-  const auto all = files();
-  return std::any_of(all.begin(), all.end(), is_in_triton);
+  });
+}
+
+bool CustomOperators::may_take_triton() const {
+  if (!folders_.for_gpu || folders_.is_emulated) return false;
+  return has_file([&](const CustomOperator& op) { return takes_triton(op); });
+}
+
+bool CustomOperators::may_take_halide() const {
+  if (folders_.for_gpu) return false;
+  return has_file([&](const CustomOperator& op) { return kernel_of(op) != nullptr && kernel_of(op)->kind == CustomKernel::Kind::Halide; });
 }
 
 }  // namespace toroid

@@ -45,8 +45,11 @@ class CustomOperators {
   std::string fingerprint() const;
   // Is one of those files a kernel in Triton's, which this program may take?
   bool may_take_triton() const;
+  bool may_take_halide() const;  // the same of Halide
 
  private:
+  // Is one of the files from trusted folders so?
+  bool has_file(const std::function<bool(const CustomOperator&)>& wanted) const;
   std::vector<std::pair<std::filesystem::path, bool>> files() const;  // of all folders, in order; is it a trusted one?
   const OperatorFolders folders_;
   std::map<std::string, std::unique_ptr<const CustomOperator>, std::less<>> found_;

@@ -90,6 +90,9 @@ void LoadedVariant::check(int32_t result, std::string_view name) const {
   const bool is_known = step < static_cast<size_t>(tables.num_steps);
   const std::string_view kernel = is_known ? tables.steps[step].name : "?", origin = is_known ? tables.steps[step].origin : "";
   if (result >> 28 == 3) out_of_memory(formatted("computing '{}' of {}", kernel, name));
+  if (result >> 28 == 5)
+    throw Error(ErrorKind::Internal, formatted("a Halide pipeline of kernel '{}' of {} refuses its buffers", kernel, name))
+        .help("compile for the device cpu, which does without Halide");
   const bool divided = result >> 28 == 2;
   std::string message = divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds";
   const int64_t index = std::exchange(bad_index_[0], 0), size = std::exchange(bad_index_[1], 0);

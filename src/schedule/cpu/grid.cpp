@@ -19,6 +19,7 @@ bool has_wide_blocks(const Kernel& kernel) {
 }  // namespace
 
 Grid grid_of(const Kernel& kernel) {
+  if (!kernel.halide.empty()) return {.tasks = 1, .work_per_task = product_of_extents(kernel.outer) * product_of_extents(kernel.inner)};
   Grid grid;
   grid.axes = kernel.outer;
   grid.work_per_task = 1;

@@ -101,6 +101,7 @@ class StepsWriter : loop::BlockText {
       line(fmt::format("form {} {} or {}", kernel.form ? to_string(*kernel.form) : "none", kernel.form_estimate.persistent,
                        kernel.form_estimate.looped));
     }
+    if (!kernel.halide.empty()) line(fmt::format("halide {}", kernel.halide));
     line_of("unfused", names(kernel.unfused));
     for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
       const Accumulator& each = kernel.accumulators[i];

@@ -401,7 +401,9 @@ class CustomUse {
 }  // namespace
 
 std::vector<bool> strided_inputs(const CustomOperator& op, const CustomKernel& kernel, const Library& node) {
-  if (kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton) return {};
+  const bool is_contiguous =
+      kernel.kind == CustomKernel::Kind::Cuda || kernel.kind == CustomKernel::Kind::Triton || kernel.kind == CustomKernel::Kind::Halide;
+  if (is_contiguous) return {};
   std::vector<bool> strided;
   size_t next = 0;  // number
   const auto take = [&] {
