@@ -35,7 +35,11 @@ std::string choices_text(const ChooseOptions& options) {
 
 // The same of a program for a GPU, where it is measured on one.
 std::string choices_text(const CompileModelOptions& options) {
-  if (options.target == codegen::Target::Cpu || !options.choose.is_asked()) return choices_text(options.choose);
+  if (options.target == codegen::Target::Cpu || !options.choose.is_asked()) {
+    const std::string chosen = choices_text(options.choose);
+    if (chosen.empty() || !options.halide_competes) return chosen;
+    return fmt::format("{}, with {}, within {} s", chosen, halide_part(true), options.choose.limit_s);
+  }
   if (!is_device(options.target)) return fmt::format("{}, within {} s", choices_text(options.choose), options.choose.limit_s);
   if (options.choose.lock) return fmt::format("lock {}", sha256(options.choose.lock->text()).hex());
   const tune::Identity identity = identity_of_gpu(options);
@@ -109,6 +113,11 @@ std::optional<std::vector<int64_t>> ranks_of(std::string_view text) {
 }
 
 }  // namespace
+
+bool may_halide_compete() {
+  const char* const named = std::getenv("TOROID_HALIDE_PYTHON");
+  return named != nullptr && *named != '\0';
+}
 
 CompileOptions compiler_options(const CompileModelOptions& options) {
   check_extra_flags(options.compiler_flags);

@@ -40,10 +40,15 @@ struct ShardRequest {
   std::string rules_file = {};  // of the user (passes/shard/rules.h); empty: none
 };
 
+// Does TOROID_HALIDE_PYTHON name a Python? Without that nothing is looked for: a probe is a process more, and pipelines take seconds.
+bool may_halide_compete();
+
 struct CompileModelOptions {
   codegen::Target target = codegen::Target::Cpu;
   bool in_triton = false;   // of a program for GPUs: kernels are in Triton, as far as its printer takes them
   std::string halide = {};  // not empty: kernels are Halide pipelines, as far as its printer takes them, scheduled by this
+  // Where implementations are chosen (ChooseOptions), Halide pipelines compete with the processor's own kernels.
+  bool halide_competes = may_halide_compete();
   int gpu = 0;                                  // the number of the one that a program for GPUs is for
   std::vector<std::string> architectures = {};  // of GPUs (sm_80, sm_90a, compute_90); none: that of the GPU
   int compile_threads = 0;                      // compilers at a time; 0: one a core

@@ -9,7 +9,7 @@
 namespace toroid::tune {
 namespace {
 
-constexpr std::string_view kHeader = "toroid choices 1", kGpuSteps = "gpu.";
+constexpr std::string_view kHeader = "toroid choices 1", kGpuSteps = "gpu.", kCpuSteps = "cpu.";
 
 // Takes what lies before the last `separator` off the end of `text`; empty when there is none.
 std::string_view take_last(std::string_view& text, std::string_view separator) {
@@ -47,8 +47,9 @@ ChoiceLock ChoiceLock::parse(std::string_view text, std::string name) {
     const std::string choice(take_last(line, " = "));
     if (hash.empty() || choice.empty())
       throw Error(ErrorKind::InvalidInput, "a line is 'PROBLEM = CHOICE HASH'").help("write the file anew");
-    // Of a step of a GPU's program the text is a name and no more.
-    const std::string problem = line.starts_with(kGpuSteps) ? std::string(line) : to_string(parse_problem(line));
+    // Of a step of a program the text is a name and no more.
+    const std::string problem =
+        line.starts_with(kGpuSteps) || line.starts_with(kCpuSteps) ? std::string(line) : to_string(parse_problem(line));
     if (!lock.choices_.emplace(problem, LockedChoice{choice, hash}).second) {
       throw Error(ErrorKind::InvalidInput, "the problem has a choice already: " + problem).help("remove one of the lines");
     }

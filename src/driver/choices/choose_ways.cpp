@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "driver/build_library.h"
+#include "driver/choices/halide_kernels.h"
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/generated_variant.h"
 #include "lower/convolutions/filter_gradient.h"
@@ -59,12 +60,12 @@ OperandMeta meta_of_buffer(const loop::Buffer& buffer) {
   return meta;
 }
 
-// "gpu.matmul.bf16(bf16[64, 64], bf16[64, 64]) -> bf16[64, 64]; epilogue; step 5f0c…"
-std::string name_of_problem(const loop::LoopProgram& loops, const schedule::Step& step) {
+// "gpu.matmul.bf16(bf16[64, 64], bf16[64, 64]) -> bf16[64, 64]; epilogue; step 5f0c…", or "cpu.rows…" of a processor
+std::string name_of_problem(const loop::LoopProgram& loops, const schedule::Step& step, bool is_for_gpu) {
   Problem problem;
   for (schedule::BufferId id : schedule::reads_of(step)) problem.inputs.push_back(meta_of_buffer(loops.buffer(id)));
   for (schedule::BufferId id : schedule::writes_of(step)) problem.outputs.push_back(meta_of_buffer(loops.buffer(id)));
-  problem.family = fmt::format("gpu.{}.{}", kind_of(step), to_string(problem.outputs.at(0).dtype));
+  problem.family = fmt::format("{}.{}.{}", is_for_gpu ? "gpu" : "cpu", kind_of(step), to_string(problem.outputs.at(0).dtype));
   const auto* call = std::get_if<schedule::CallStep>(&step);
   problem.has_epilogue = call != nullptr && call->epilogue.has_value();
   constexpr size_t kDigits = 16;
@@ -111,7 +112,20 @@ bool may_use_cudnn(const CompileModelOptions& options) {
   return options.target == codegen::Target::Cuda && (options.choose.lock || !cuda::cudnn::absence());
 }
 
-std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::TensorCores cores, bool with_cudnn) {
+// A kernel of a processor: in C++, or in Halide by each of its autoschedulers. The C++ is what has to be beaten: estimates are equal.
+std::vector<schedule::Way> ways_of_processor(const loop::LoopProgram& loops, const schedule::Step& step) {
+  const double seconds = schedule::seconds_of(loops, step);
+  std::vector<schedule::Way> ways = {{"cpp", seconds, step}};
+  const auto* kernel = std::get_if<schedule::Kernel>(&step);
+  if (kernel == nullptr) return ways;
+  for (const char* name : {"mullapudi2016", "li2018", "adams2019"}) {
+    auto taken = in_halide(loops, *kernel, halide_autoscheduler(name));
+    if (auto* made = std::get_if<schedule::Kernel>(&taken)) ways.push_back({fmt::format("halide-{}", name), seconds, std::move(*made)});
+  }
+  return ways;
+}
+
+std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::TensorCores cores, bool with_cudnn, bool is_for_gpu) {
   std::vector<StepProblem> problems;
   std::map<std::string, size_t> known;
   double total_s = 0;
@@ -119,9 +133,10 @@ std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::Ten
     const schedule::Step& step = schedule.steps[s];
     total_s += schedule::seconds_of(*schedule.loops, step);
     if (!schedule::can_be_alone(*schedule.loops, step)) continue;
-    std::vector<schedule::Way> ways = schedule::ways_of(*schedule.loops, step, cores, with_cudnn);
+    std::vector<schedule::Way> ways =
+        is_for_gpu ? schedule::ways_of(*schedule.loops, step, cores, with_cudnn) : ways_of_processor(*schedule.loops, step);
     if (ways.size() < 2) continue;
-    std::string name = name_of_problem(*schedule.loops, step);
+    std::string name = name_of_problem(*schedule.loops, step, is_for_gpu);
     const auto [found, is_new] = known.try_emplace(name, problems.size());
     if (is_new) problems.push_back({std::move(name), {}});
     problems[found->second].steps.emplace_back(s, std::move(ways));
@@ -223,14 +238,16 @@ tune::Question question_about(const Program& program, const loop::LoopProgram& l
 LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& loops, const schedule::Step& step,
                                const CompileModelOptions& options) {
   schedule::StepAlone alone = schedule::step_alone(program, loops, step);
-  program::Module module = program::make_module(alone.graphs, alone.program, {.device = program::Device::Cuda});
+  const program::Device device = options.target == codegen::Target::Cpu ? program::Device::Cpu : program::Device::Cuda;
+  program::Module module = program::make_module(alone.graphs, alone.program, {.device = device});
   std::vector<GeneratedVariant> variants;
   codegen::GeneratedProgram code =
       codegen::generate(std::move(module), alone.graphs, alone.program, {.target = options.target, .wave = wave_of(options)});
   variants.push_back({{}, std::move(alone.program), std::move(code)});
   codegen::GeneratedProgram& made = variants[0].code;
   LibrarySources sources{.units = std::move(made.units),
-                         .gpu = {.units = std::move(made.gpu_units), .triton = std::move(made.triton_units)}};
+                         .gpu = {.units = std::move(made.gpu_units), .triton = std::move(made.triton_units)},
+                         .halide = {.pipelines = std::move(made.halide_pipelines)}};
   sources.units.back() += tables_text(variants, ConstantTable(variants));
   if (is_device(options.target)) {
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a call of the library
@@ -281,7 +298,9 @@ void keep_products(tune::TunerOptions& tuning) {
 
 void choose_ways(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner, const WaysOptions& how) {
   schedule::Schedule& schedule = graphs[0].schedule;
-  const std::vector<StepProblem> problems = problems_of(schedule, tensor_cores(how.options), may_use_cudnn(how.options));
+  const bool is_for_gpu = how.options.target != codegen::Target::Cpu;
+  const std::vector<StepProblem> problems = is_for_gpu ? problems_of(schedule, tensor_cores(how.options), may_use_cudnn(how.options), true)
+                                                       : problems_of(schedule, schedule::TensorCores::None, false, false);
   Libraries libraries(program, *schedule.loops, problems, how);
   std::vector<tune::Question> questions;
   for (const StepProblem& problem : problems) {

@@ -1,4 +1,4 @@
-// Which way each step of a GPU's program is done (schedule/cuda/ways/ways.h).
+// Which way each step of a GPU's program is done (schedule/cuda/ways/ways.h); and, where Halide competes, each kernel of a processor's.
 //
 // A step whose sizes are numbers is a problem for the tuner, with its ways as choices. Equal steps are one problem. Each way becomes a
 // program of its own, in a library, which a worker runs, compares with that of the default way and times. The problems that take the most

@@ -106,6 +106,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
       choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
     } else {
       choose_kernels(scheduled, program, *choosing.tuner);
+      if (options.halide_competes && options.halide.empty())
+        choose_ways(scheduled, program, *choosing.tuner, {.options = options, .tools = choosing.tools, .threads = threads});
     }
     clock.done("tune");
   }
