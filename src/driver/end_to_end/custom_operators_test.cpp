@@ -393,5 +393,23 @@ graph(x: f16[n]) {
   EXPECT_EQ(results(kText, {float_tensor({100}, values, DType::F16)}, codegen::Target::EmulatedCuda), (std::vector<double>{64, 36}));
 }
 
+// The example of a selection, in CUDA for a processor; on other devices it is its formula.
+TEST_F(CustomOperatorPrograms, TheExampleInCudaSelectsWhatTopkDoes) {
+  add("mylib.top_k", read_file(std::filesystem::path(TOROID_SOURCE_DIR) / "examples/custom_operators/mylib.top_k.op"));
+  constexpr std::string_view kText = R"(graph(x: f32[2, 300]) {
+  v: f32[2, 7], i: i64[2, 7] = mylib::top_k(x, 7)
+  return v, i
+})";
+  std::vector<double> values;
+  for (int i = 0; i < 600; ++i) values.push_back(i * 37 % 101);  // each number twice and more in a row
+  const std::vector<HostTensor> inputs = {float_tensor({2, 300}, values)};
+  const std::vector<double> selected = results(kText, inputs, codegen::Target::EmulatedCuda);
+  ASSERT_EQ(selected.size(), 28u);
+  EXPECT_EQ((std::vector<double>(selected.begin(), selected.begin() + 4)), (std::vector<double>{100, 100, 100, 99}));
+  EXPECT_EQ(selected[14], 30);  // 30 * 37 % 101 is 100, the first of three
+  const std::vector<double> by_formula = results(kText, inputs);
+  EXPECT_TRUE(std::equal(selected.begin(), selected.begin() + 14, by_formula.begin()));
+}
+
 }  // namespace
 }  // namespace toroid
