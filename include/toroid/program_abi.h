@@ -284,8 +284,8 @@ typedef struct ToroidProgram {
   int32_t num_variants, num_constants;
   const ToroidVariant* variants; /* the last one serves every call */
   const ToroidConstantInfo* constants;
-  const char* training; /* the operators that are in training mode; or "" */
-  int64_t* bad_index;   /* the last index out of bounds, and the size that it was meant for */
+  const char* training;  /* the operators that are in training mode; or "" */
+  int64_t* bad_index;    /* the last index out of bounds, and the size that it was meant for */
   const char* call_tree; /* how Python calls it, as JSON; or "" */
 } ToroidProgram;
 

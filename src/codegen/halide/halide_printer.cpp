@@ -284,21 +284,11 @@ class HalidePrinter {
     const std::string r = reductions(inner_extents(inner_.size()));
     name_reduced(r, 0, inner_.size());
     const std::string element = halide_convert(own, wide, value(s.value));
-    add(name, of_row(), accumulator.op, wide, each_time(s, inner_, r, accumulator.op, wide, element));
+    add(name, of_row(), accumulator.op, wide, each_time(r, accumulator.op, wide, element));
   }
 
-  // Halide goes through a reduction only where its definition names it, and what is summed may be the same all along `axes`.
-  std::string each_time(const schedule::Accumulate& s, std::span<const sym::Expr> axes, const std::string& r, ReduceOp op, DType dtype,
-                        const std::string& element) const {
-    const auto depends = [&](sym::Expr index) {
-      return std::ranges::any_of(axes, [&](sym::Expr axis) { return is_axis_used(index, axis); });
-    };
-    for (const ExprId id : loop::reachable(exprs_, {s.value})) {
-      const loop::ExprOp& node = exprs_.node(id).op;
-      if (std::holds_alternative<loop::Stashed>(node) || kept_.contains(id)) return element;
-      if (const auto* load = std::get_if<loop::Load>(&node); load != nullptr && depends(load->index[0])) return element;
-      if (const auto* at = std::get_if<loop::Index>(&node); at != nullptr && depends(at->value)) return element;
-    }
+  // Halide goes through a reduction only where its definition names it, and what is summed may be the same all along the axes.
+  static std::string each_time(const std::string& r, ReduceOp op, DType dtype, const std::string& element) {
     return fmt::format("hl.select({}[0] >= 0, {}, {})", r, element, halide_identity(op, dtype));
   }
 
@@ -381,8 +371,7 @@ class HalidePrinter {
       if (pieces.is_masked) {
         element = fmt::format("hl.select({} < {}, {}, {})", exact, index(row), element, halide_identity(op, of_part));
       } else {
-        const std::span<const sym::Expr> all(inner_);
-        element = each_time(s, keeps_others ? all.last(1) : all, r, op, of_part, element);
+        element = each_time(r, op, of_part, element);
       }
       add(part, at, op, of_part, named("t", element));
     }
@@ -407,7 +396,7 @@ class HalidePrinter {
     const std::string r = reductions(extents);
     name_reduced(r, 1, others);
     names_[last] = named("e", fmt::format("{}[0] + {}", r, index(row - pieces.tail)));
-    add(name, of_row(), op, wide, each_time(s, inner_, r, op, wide, halide_convert(own, wide, value(s.value))));
+    add(name, of_row(), op, wide, each_time(r, op, wide, halide_convert(own, wide, value(s.value))));
   }
 
   // ---- values
