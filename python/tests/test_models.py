@@ -207,7 +207,7 @@ class WrongInputs(Case):
             [sys.executable, "-c", code, str(PROGRAMS / "scaled.txt")],
             capture_output=True,
             text=True,
-            env={**os.environ, "PATH": "/nowhere", "TOROID_CXX": ""},
+            env={**os.environ, "PATH": "/nowhere", "TOROID_CXX": "", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         if importlib.util.find_spec("ziglang"):
             self.assertEqual((done.stdout, done.returncode), ("[[0.5, 1.0, 1.5]]\n", 0), done.stderr)
