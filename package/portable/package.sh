@@ -14,8 +14,8 @@ cmake --install "$build" --prefix "$work/$name" >"$work/log" || { cat "$work/log
 cd "$work/$name"
 rm -r lib/toroid
 install -m 755 "$build/portable/toroid" bin/toroid
-for library in "$build"/portable/lib*.so; do
-  install -m 644 "$library" "$(find lib -type f -name "$(basename "$library").*")"
+for library in libtoroid.so libtoroid_compiler.so; do # not that of the Python package, which may lie beside them
+  install -m 644 "$build/portable/$library" "$(find lib -type f -name "$library.*")"
 done
 install -m 644 "$here/README.md" README.md
 install -m 644 "$here/../../LICENSE" LICENSE
