@@ -59,7 +59,7 @@ class TorchTensor {
       if (exchange != nullptr && (exchange->version.major != kDlpackMajor || exchange->tensor_from_object == nullptr)) exchange = nullptr;
     }
     // Tensors come before parameters or after them: the last type alone is remembered, and its object lives on.
-    Py_INCREF(type);
+    Py_INCREF(reinterpret_cast<PyObject*>(type));
     Py_XDECREF(reinterpret_cast<PyObject*>(known_type));
     known_type = type;
     known = exchange;
