@@ -1,30 +1,20 @@
 #include "toolchain/halide/halide.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <mutex>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file/file.h"
 #include "frontend/json_reader.h"
-#include "support/log.h"
 #include "support/text/json_writer.h"
-#include "toolchain/compiler_environment.h"
 #include "toolchain/halide/script.h"
 #include "toolchain/kept_sources.h"
 #include "toolchain/python_process.h"
 
 namespace toroid {
 namespace {
-
-constexpr int kLeastHalide = 21;
-constexpr const char* kHalideInstall = "'{} -m pip install halide' installs it; TOROID_HALIDE_PYTHON names another Python";
-constexpr const char* kHalideVariable = "TOROID_HALIDE_PYTHON";
 
 // Prints the version alone; importing Halide would load LLVM.
 constexpr const char* kHalideVersionScript = R"py(
@@ -36,28 +26,12 @@ if importlib.util.find_spec("halide"):
         print("unknown")
 )py";
 
-// The version of the Halide of this Python.
-std::string probe_halide(const std::string& python) {
-  if (!find_program(python))
-    throw Error(ErrorKind::Environment,
-                fmt::format("Halide pipelines are compiled by a Python that has Halide, and there is no '{}'", python))
-        .help("install Python and 'pip install halide', or name a Python that has it in TOROID_HALIDE_PYTHON");
-  ProcessOptions process = python_process({python, "-c", kHalideVersionScript});
-  process.timeout = std::chrono::minutes(1);
-  const ProcessResult result = run_process(process);
-  if (!result.ok())
-    throw Error(ErrorKind::Environment, fmt::format("'{}' does not run: it {}", python, result.outcome()))
-        .at(result.errors.substr(0, 1000))
-        .help("name a Python that has Halide in TOROID_HALIDE_PYTHON");
-  const std::string version = result.output.substr(0, result.output.find('\n'));
-  if (version.empty())
-    throw Error(ErrorKind::Environment, fmt::format("'{}' has no Halide", python)).help(fmt::format(fmt::runtime(kHalideInstall), python));
-  int major = 0;
-  if (std::sscanf(version.c_str(), "%d", &major) != 1 || major < kLeastHalide)
-    throw Error(ErrorKind::Environment, fmt::format("'{}' has Halide {}, and {} or newer is needed", python, version, kLeastHalide))
-        .help(fmt::format(fmt::runtime(kHalideInstall), python));
-  return version;
-}
+constexpr PythonCompiler kHalide = {.name = "Halide",
+                                    .what = "Halide pipelines",
+                                    .package = "halide",
+                                    .least = "21",
+                                    .variable = "TOROID_HALIDE_PYTHON",
+                                    .version_script = kHalideVersionScript};
 
 std::string halide_request(std::span<const std::string> pipelines, const std::string& target, const std::filesystem::path& folder,
                            int jobs) {
@@ -83,7 +57,7 @@ std::string_view reproducer_part() {
   try {
     KeptSources kept;
     const std::filesystem::path path = kept.keep(fmt::format("{}.py", root.at("entry").as_string()), halide_reproducer(pipeline, target));
-    error.help(fmt::format("'{} {}' compiles it alone; --device cpu does without Halide", python_of(kHalideVariable), path.string()));
+    error.help(fmt::format("'{} {}' compiles it alone; --device cpu does without Halide", python_of(kHalide.variable), path.string()));
   } catch (const Error& unkept) {
     error.help(fmt::format("a reproducer could not be kept ({})", unkept.message()));
   }
@@ -92,15 +66,7 @@ std::string_view reproducer_part() {
 
 }  // namespace
 
-std::string halide_version() {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;  // by Python
-  const std::string python = python_of(kHalideVariable);
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(python);
-  const std::string version = found != known.end() ? found->second : known.emplace(python, probe_halide(python)).first->second;
-  return fmt::format("Halide {}", version);
-}
+std::string halide_version() { return version_of(kHalide); }
 
 std::string halide_autoscheduler(std::string_view name) {
   std::string lower(name);
@@ -133,25 +99,13 @@ std::string halide_target(const Isa& isa) {
 }
 
 std::vector<std::string> compile_halide(std::span<const std::string> pipelines, const std::string& target, int jobs) {
-  const std::string version = halide_version(), python = python_of(kHalideVariable);
   const TempFolder folder("toroid_halide");
-  ProcessOptions process = python_process({python, "-c", std::string(kHalideScript)}, folder.path());
   const std::string request = halide_request(pipelines, target, folder.path(), jobs);
-  process.input = request;
-  process.timeout = compiler_timeout() * static_cast<int64_t>(std::max<size_t>(1, pipelines.size()));
-  process.output_limit_bytes = size_t{16} << 20;
-  const ProcessResult result = run_process(process);
-  log_debug("{} Halide pipelines compiled in {:.0f} ms", pipelines.size(), result.seconds * 1e3);
-  if (!result.ok())
-    throw Error(ErrorKind::ToolFailed, fmt::format("{} of '{}' {}", version, python, result.outcome()))
-        .at(result.errors.substr(result.errors.size() - std::min<size_t>(result.errors.size(), 2000)))
-        .help("TOROID_HALIDE_PYTHON names another Python; TOROID_COMPILE_TIMEOUT_S allows more time");
-  const JsonDocument document = parse_json(result.output, fmt::format("what {} says", version));
-  const auto& answers = document.root().elements();
-  if (answers.size() != pipelines.size()) document.root().fail(fmt::format("expected {} objects", pipelines.size()));
+  const JsonDocument document = compile_in_python(kHalide, kHalideScript, request, folder.path(), pipelines.size(), "objects");
   std::vector<std::string> objects;
   for (size_t i = 0; i < pipelines.size(); ++i) {
-    if (answers[i].find("error") != nullptr) fail_halide(pipelines[i], answers[i], target);
+    const JsonValue& facts = document.root().elements()[i];
+    if (facts.find("error") != nullptr) fail_halide(pipelines[i], facts, target);
     objects.push_back(read_file(folder.path() / std::to_string(i)));
   }
   return objects;

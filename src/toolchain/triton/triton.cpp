@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,20 +11,13 @@
 #include "base/file/framing.h"
 #include "base/file/kept_files.h"
 #include "frontend/json_reader.h"
-#include "support/log.h"
 #include "support/text/json_writer.h"
 #include "toolchain/amdgcn.h"
-#include "toolchain/compiler_environment.h"
 #include "toolchain/python_process.h"
 #include "toolchain/triton/script.h"
 
 namespace toroid {
 namespace {
-
-constexpr int kLeastMajor = 3, kLeastMinor = 5;
-constexpr const char* kInstall = "'{} -m pip install triton' installs it; TOROID_TRITON_PYTHON names another Python";
-
-std::string python_name() { return python_of("TOROID_TRITON_PYTHON"); }
 
 // Prints the version alone; importing Triton would take seconds.
 constexpr const char* kVersionScript = R"py(
@@ -37,30 +28,12 @@ if found and found.origin:
     print(match.group(1) if match else "unknown")
 )py";
 
-// The version of the Triton of this Python.
-std::string probe(const std::string& python) {
-  if (!find_program(python))
-    throw Error(ErrorKind::Environment,
-                fmt::format("Triton kernels are compiled by a Python that has Triton, and there is no '{}'", python))
-        .help("install Python and 'pip install triton', or name a Python that has it in TOROID_TRITON_PYTHON");
-  ProcessOptions process = python_process({python, "-c", kVersionScript});
-  process.timeout = std::chrono::minutes(1);
-  const ProcessResult result = run_process(process);
-  if (!result.ok())
-    throw Error(ErrorKind::Environment, fmt::format("'{}' does not run: it {}", python, result.outcome()))
-        .at(result.errors.substr(0, 1000))
-        .help("name a Python that has Triton in TOROID_TRITON_PYTHON");
-  const std::string version = result.output.substr(0, result.output.find('\n'));
-  if (version.empty())
-    throw Error(ErrorKind::Environment, fmt::format("'{}' has no Triton", python)).help(fmt::format(fmt::runtime(kInstall), python));
-  int major = 0, minor = 0;
-  const bool is_number = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
-  if (!is_number || std::pair(major, minor) < std::pair(kLeastMajor, kLeastMinor))
-    throw Error(ErrorKind::Environment,
-                fmt::format("'{}' has Triton {}, and {}.{} or newer is needed", python, version, kLeastMajor, kLeastMinor))
-        .help(fmt::format(fmt::runtime(kInstall), python));
-  return version;
-}
+constexpr PythonCompiler kTriton = {.name = "Triton",
+                                    .what = "Triton kernels",
+                                    .package = "triton",
+                                    .least = "3.5",
+                                    .variable = "TOROID_TRITON_PYTHON",
+                                    .version_script = kVersionScript};
 
 struct Target {
   std::string backend, capability, product;  // the capability in JSON
@@ -136,33 +109,13 @@ constexpr uint64_t kBytesVersion = 1;
 
 }  // namespace
 
-std::string triton_version() {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;  // by Python
-  const std::string python = python_name();
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(python);
-  const std::string version = found != known.end() ? found->second : known.emplace(python, probe(python)).first->second;
-  return fmt::format("Triton {}", version);
-}
+std::string triton_version() { return version_of(kTriton); }
 
 std::vector<TritonBinary> compile_triton(std::span<const std::string> kernels, std::string_view architecture, int jobs) {
   const Target target = target_of(architecture);
-  const std::string version = triton_version(), python = python_name();
   const TempFolder folder("toroid_triton");
   const std::string request = request_of(kernels, target, folder.path(), jobs);
-  ProcessOptions process = python_process({python, "-c", std::string(kTritonScript)}, folder.path());
-  process.input = request;
-  process.timeout = compiler_timeout() * static_cast<int64_t>(std::max<size_t>(1, kernels.size()));
-  process.output_limit_bytes = size_t{16} << 20;
-  const ProcessResult result = run_process(process);
-  log_debug("{} Triton kernels compiled in {:.0f} ms", kernels.size(), result.seconds * 1e3);
-  if (!result.ok())
-    throw Error(ErrorKind::ToolFailed, fmt::format("{} of '{}' {}", version, python, result.outcome()))
-        .at(result.errors.substr(result.errors.size() - std::min<size_t>(result.errors.size(), 2000)))
-        .help("TOROID_TRITON_PYTHON names another Python; TOROID_COMPILE_TIMEOUT_S allows more time");
-  const JsonDocument document = parse_json(result.output, fmt::format("what {} says", version));
-  if (document.root().elements().size() != kernels.size()) document.root().fail(fmt::format("expected {} binaries", kernels.size()));
+  const JsonDocument document = compile_in_python(kTriton, kTritonScript, request, folder.path(), kernels.size(), "binaries");
   std::vector<TritonBinary> binaries;
   for (size_t i = 0; i < kernels.size(); ++i)
     binaries.push_back(binary_of(kernels[i], document.root().elements()[i], folder.path() / std::to_string(i)));
