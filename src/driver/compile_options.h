@@ -96,7 +96,8 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options);
 schedule::Forms forms_of(const CompileModelOptions& options);
 
 // Sets the target: "cpu", "halide", "halide:adams2019", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda",
-// "emulated-rocm" or "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption} for another name.
+// "emulated-rocm" or "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption}
+// for another name.
 void set_device(CompileModelOptions& options, std::string_view name);
 
 // Asks for a package for these processors: "native", "portable", or a list of levels, as `--cpu` has it; one for GPUs, whose target is set

@@ -1,8 +1,6 @@
 #include "driver/halide_objects.h"
 
-#include <optional>
-
-#include "base/error.h"
+#include "driver/compiled_in_python.h"
 #include "toolchain/halide/script.h"
 
 namespace toroid {
@@ -14,41 +12,21 @@ constexpr int kHalideKeyVersion = 1;
 
 CompileHalide cached_halide(Cache& cache, int jobs) {
   return [&cache, jobs](std::span<const std::string> pipelines, const std::string& target) {
-    const std::string version = halide_version();
-    std::vector<CacheKey> keys;
-    std::vector<std::optional<std::string>> found;
-    std::vector<std::string> missing;
-    for (const std::string& pipeline : pipelines) {
-      keys.push_back(KeyBuilder("halide", kHalideKeyVersion)
-                         .add_source("pipeline", pipeline)
-                         .add("target", target)
-                         .add("compiler", version)
-                         .add_source("script", kHalideScript)
-                         .finish());
-      found.push_back(cache.get(keys.back()));
-      if (!found.back()) missing.push_back(pipeline);
-    }
-    std::vector<std::string> made;
-    if (!missing.empty()) made = compile_halide(missing, target, jobs);
-    std::vector<std::string> all;
-    for (size_t i = 0, next = 0; i < found.size(); ++i) {
-      if (!found[i]) {
-        found[i] = std::move(made[next++]);
-        cache.put(keys[i], *found[i]);
-      }
-      all.push_back(std::move(*found[i]));
-    }
-    return all;
+    const auto key_of = [&, version = halide_version()](const std::string& pipeline) {
+      return KeyBuilder("halide", kHalideKeyVersion)
+          .add_source("pipeline", pipeline)
+          .add("target", target)
+          .add("compiler", version)
+          .add_source("script", kHalideScript)
+          .finish();
+    };
+    const auto read = [](const std::string& bytes) { return std::optional(bytes); };
+    const auto write = [](const std::string& object) -> const std::string& { return object; };
+    return kept_or_made<std::string>(cache, pipelines, key_of, read, write,
+                                     [&](std::span<const std::string> missing) { return compile_halide(missing, target, jobs); });
   };
 }
 
-std::string halide_part(bool may_take) {
-  if (!may_take) return "";
-  try {
-    return halide_version();
-  } catch (const Error&) {  // it matters only where a pipeline is compiled, and then it is an error
-    return "none";
-  }
-}
+std::string halide_part(bool may_take) { return version_for_key(may_take, halide_version); }
 
 }  // namespace toroid
