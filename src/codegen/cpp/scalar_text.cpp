@@ -33,6 +33,18 @@ std::string_view infix_sign(ScalarOp op) {
   }
 }
 
+std::string_view truth_sign(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add:
+    case ScalarOp::BitOr:
+    case ScalarOp::Max: return "|";
+    case ScalarOp::Mul:
+    case ScalarOp::BitAnd:
+    case ScalarOp::Min: return "&";
+    default: return "";
+  }
+}
+
 namespace {
 
 // The operand as a vector, for functions that take nothing else.
@@ -131,6 +143,7 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
     x.push_back(lanes ? (operand.lanes ? wrapped(operand) : as_lanes(operand, DType::Bool)) : wrapped(operand));
   }
   const std::string inverse = lanes ? "~" : "!";
+  if (const std::string_view sign = truth_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
   switch (op) {
     case ScalarOp::BitNot: return inverse + x[0];
     case ScalarOp::Abs:
@@ -142,12 +155,6 @@ std::string bool_text(ScalarOp op, const std::vector<OperandText>& o, bool lanes
     case ScalarOp::IsNan:
     case ScalarOp::IsInf:
     case ScalarOp::SignBit: return lanes ? "mask<W>{}" : "false";
-    case ScalarOp::Add:
-    case ScalarOp::BitOr:
-    case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
-    case ScalarOp::Mul:
-    case ScalarOp::BitAnd:
-    case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
     case ScalarOp::Sub:
     case ScalarOp::BitXor:
     case ScalarOp::Ne: return fmt::format("{} ^ {}", x[0], x[1]);

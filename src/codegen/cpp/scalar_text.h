@@ -21,6 +21,8 @@ std::string wrapped(const OperandText& operand);
 
 // The sign between its two operands, in C++ as in Python; "" of an operator that is no sign.
 std::string_view infix_sign(ScalarOp op);
+// The same between truth values, of those that are the one or the other of two: "|" of a sum, "&" of a product; "" of all others.
+std::string_view truth_sign(ScalarOp op);
 
 // The text of op(operands), whose operands have `dtype` (Where: of its second). When any operand is a vector, so is the result.
 std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>& operands);

@@ -5,64 +5,40 @@
 #include <fmt/format.h>
 
 #include "codegen/halide/halide_scalar.h"
+#include "codegen/python/python_index.h"
 
 namespace toroid::codegen {
 namespace {
 
-class IndexText {
+class HalideIndex final : public PythonIndex {
  public:
-  IndexText(const loop::ExprTable& exprs, const std::function<std::string(sym::Expr)>& name_of, bool is_wide)
+  HalideIndex(const loop::ExprTable& exprs, const std::function<std::string(sym::Expr)>& name_of, bool is_wide)
       : exprs_(exprs), name_of_(name_of), is_wide_(is_wide) {}
 
-  std::string print(sym::Expr e) const {
-    if (e.is_const()) return number(e.value());
-    const auto operands = e.operands();
-    switch (e.kind()) {
-      case sym::Kind::Symbol:
-        if (exprs_.value_symbol(e) != nullptr) throw NotInHalide("an index that is read from a tensor");
-        return is_wide_ ? fmt::format("hl.i64({})", name_of_(e)) : name_of_(e);
-      case sym::Kind::Add: return joined(operands, " + ");
-      case sym::Kind::Mul: return joined(operands, " * ");
-      case sym::Kind::FloorDiv: return divided(operands, "//");
-      case sym::Kind::Mod: return divided(operands, "%");
-      case sym::Kind::Min: return nested(operands, "hl.min");
-      case sym::Kind::Max: return nested(operands, "hl.max");
-      case sym::Kind::Eq: return compared(operands, "==");
-      case sym::Kind::Ne: return compared(operands, "!=");
-      case sym::Kind::Lt: return compared(operands, "<");
-      case sym::Kind::Le: return compared(operands, "<=");
-      case sym::Kind::And: return joined(operands, " & ");
-      case sym::Kind::Or: return joined(operands, " | ");
-      case sym::Kind::Not: return fmt::format("(1 - {})", print(operands[0]));
-      default: throw NotInHalide("an index of real numbers");
-    }
-  }
-
  private:
-  std::string number(int64_t value) const {
+  std::string number(int64_t value) const override {
     if (is_wide_) return fmt::format("hl.i64({})", value);
     if (value > std::numeric_limits<int32_t>::max() || value < std::numeric_limits<int32_t>::min())
       throw NotInHalide("an index of more than 32 bits");
-    return value < 0 ? fmt::format("({})", value) : fmt::format("{}", value);
+    return PythonIndex::number(value);
   }
-  std::string joined(std::span<const sym::Expr> operands, std::string_view sign) const {
-    std::string text;
-    for (sym::Expr each : operands) text += (text.empty() ? "" : std::string(sign)) + print(each);
-    return "(" + text + ")";
+  std::string symbol(sym::Expr e) const override {
+    if (exprs_.value_symbol(e) != nullptr) throw NotInHalide("an index that is read from a tensor");
+    return is_wide_ ? fmt::format("hl.i64({})", name_of_(e)) : name_of_(e);
   }
-  std::string nested(std::span<const sym::Expr> operands, std::string_view function) const {
-    std::string text = print(operands[0]);
-    for (const sym::Expr each : operands.subspan(1)) text = fmt::format("{}({}, {})", function, text, print(each));
-    return text;
+  std::string quotient(sym::Expr a, sym::Expr b) const override { return divided(a, b, "//"); }
+  std::string remainder(sym::Expr a, sym::Expr b) const override { return divided(a, b, "%"); }
+  std::string truth(const std::string& comparison) const override {
+    return fmt::format("hl.cast(hl.Int({}), {})", is_wide_ ? 64 : 32, comparison);
   }
+  std::string_view minimum() const override { return "hl.min"; }
+  std::string_view maximum() const override { return "hl.max"; }
+  [[noreturn]] void refuse_reals() const override { throw NotInHalide("an index of real numbers"); }
+
   // Halide's division by a positive number rounds down.
-  std::string divided(std::span<const sym::Expr> operands, std::string_view sign) const {
-    const int64_t least = operands[1].is_const() ? operands[1].value() : operands[1].range().min;
-    if (least <= 0) throw NotInHalide("an index that is divided by what may be no positive number");
-    return fmt::format("({} {} {})", print(operands[0]), sign, print(operands[1]));
-  }
-  std::string compared(std::span<const sym::Expr> operands, std::string_view sign) const {
-    return fmt::format("hl.cast(hl.Int({}), {} {} {})", is_wide_ ? 64 : 32, print(operands[0]), sign, print(operands[1]));
+  std::string divided(sym::Expr a, sym::Expr b, std::string_view sign) const {
+    if (least(b) <= 0) throw NotInHalide("an index that is divided by what may be no positive number");
+    return fmt::format("({} {} {})", print(a), sign, print(b));
   }
 
   const loop::ExprTable& exprs_;
@@ -75,7 +51,7 @@ bool is_axis(sym::Expr symbol) { return symbol.node()->symbol_kind == sym::Symbo
 }  // namespace
 
 std::string halide_index(const loop::ExprTable& exprs, sym::Expr expr, const std::function<std::string(sym::Expr)>& name_of, bool is_wide) {
-  return IndexText(exprs, name_of, is_wide).print(expr);
+  return HalideIndex(exprs, name_of, is_wide).print(expr);
 }
 
 bool is_affine(sym::Expr expr) {

@@ -147,14 +147,9 @@ namespace {
 std::string through_double(std::string_view text, const std::string& x) { return fmt::format(fmt::runtime(text), "f64(" + x + ")"); }
 
 std::string bools_in_halide(ScalarOp op, const std::vector<std::string>& x) {
+  if (const std::string_view sign = truth_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
   switch (op) {
     case ScalarOp::BitNot: return fmt::format("hl.logical_not({})", x[0]);
-    case ScalarOp::Add:
-    case ScalarOp::BitOr:
-    case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
-    case ScalarOp::Mul:
-    case ScalarOp::BitAnd:
-    case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
     case ScalarOp::BitXor:
     case ScalarOp::Sub:
     case ScalarOp::Ne: return fmt::format("{} != {}", x[0], x[1]);

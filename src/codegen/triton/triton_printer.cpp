@@ -10,6 +10,7 @@
 
 #include "codegen/cpp/divisions.h"
 #include "codegen/cpp/print_index.h"
+#include "codegen/python/python_index.h"
 #include "codegen/triton/triton_scalar.h"
 #include "loop/loop.h"
 #include "schedule/axes.h"
@@ -35,54 +36,26 @@ constexpr int64_t kSquare = 64;  // a side of a tile that is read along one axis
 constexpr int64_t kChunk = 8;    // elements whose sum is a float, before sums are added in double
 
 // Integer expressions in Triton's language, whose divisions truncate as C's.
-class TritonIndex {
+class TritonIndex final : public PythonIndex {
  public:
   // `type`: of the expressions. `value_of`: the name of an index that is read from a tensor.
   TritonIndex(const loop::ExprTable& exprs, SymbolNames& names, std::function<std::string(sym::Expr)> value_of)
       : exprs_(exprs), names_(names), value_of_(std::move(value_of)) {}
   void set_type(std::string type) { type_ = std::move(type); }
 
-  std::string print(sym::Expr e) const {
-    if (e.is_const()) return e.value() < 0 ? fmt::format("({})", e.value()) : fmt::format("{}", e.value());
-    const auto operands = e.operands();
-    switch (e.kind()) {
-      case sym::Kind::Symbol: return exprs_.value_symbol(e) != nullptr ? value_of_(e) : names_.of(e);
-      case sym::Kind::Add: return joined(operands, " + ");
-      case sym::Kind::Mul: return joined(operands, " * ");
-      case sym::Kind::FloorDiv: return divided(operands, "//", "floor_div");
-      case sym::Kind::Mod: return divided(operands, "%", "floor_mod");
-      case sym::Kind::Min: return nested(operands, "tl.minimum");
-      case sym::Kind::Max: return nested(operands, "tl.maximum");
-      case sym::Kind::Eq: return compared(operands, "==");
-      case sym::Kind::Ne: return compared(operands, "!=");
-      case sym::Kind::Lt: return compared(operands, "<");
-      case sym::Kind::Le: return compared(operands, "<=");
-      case sym::Kind::And: return joined(operands, " & ");
-      case sym::Kind::Or: return joined(operands, " | ");
-      case sym::Kind::Not: return fmt::format("(1 - {})", print(operands[0]));
-      default: throw NotInTriton("an index of real numbers");
-    }
-  }
-
  private:
-  std::string joined(std::span<const sym::Expr> operands, std::string_view sign) const {
-    std::string text;
-    for (sym::Expr each : operands) text += (text.empty() ? "" : std::string(sign)) + print(each);
-    return "(" + text + ")";
-  }
-  std::string nested(std::span<const sym::Expr> operands, std::string_view function) const {
-    std::string text = print(operands[0]);
-    for (const sym::Expr each : operands.subspan(1)) text = fmt::format("{}({}, {})", function, text, print(each));
-    return text;
-  }
-  std::string divided(std::span<const sym::Expr> operands, std::string_view sign, std::string_view function) const {
-    const auto least = [](sym::Expr e) { return e.is_const() ? e.value() : e.range().min; };
-    const std::string a = print(operands[0]), b = print(operands[1]);
-    return least(operands[0]) < 0 || least(operands[1]) <= 0 ? fmt::format("{}({}, {})", function, a, b)
-                                                             : fmt::format("({} {} {})", a, sign, b);
-  }
-  std::string compared(std::span<const sym::Expr> operands, std::string_view sign) const {
-    return fmt::format("({} {} {}).to({})", print(operands[0]), sign, print(operands[1]), type_);
+  std::string symbol(sym::Expr e) const override { return exprs_.value_symbol(e) != nullptr ? value_of_(e) : names_.of(e); }
+  std::string quotient(sym::Expr a, sym::Expr b) const override { return divided(a, b, "//", "floor_div"); }
+  std::string remainder(sym::Expr a, sym::Expr b) const override { return divided(a, b, "%", "floor_mod"); }
+  std::string truth(const std::string& comparison) const override { return fmt::format("({}).to({})", comparison, type_); }
+  std::string_view minimum() const override { return "tl.minimum"; }
+  std::string_view maximum() const override { return "tl.maximum"; }
+  [[noreturn]] void refuse_reals() const override { throw NotInTriton("an index of real numbers"); }
+
+  std::string divided(sym::Expr a, sym::Expr b, std::string_view sign, std::string_view function) const {
+    const std::string first = print(a), second = print(b);
+    return least(a) < 0 || least(b) <= 0 ? fmt::format("{}({}, {})", function, first, second)
+                                         : fmt::format("({} {} {})", first, sign, second);
   }
 
   const loop::ExprTable& exprs_;

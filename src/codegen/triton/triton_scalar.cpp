@@ -126,14 +126,9 @@ std::string_view libdevice_name(ScalarOp op) {
 }
 
 std::string of_bools(ScalarOp op, const std::vector<std::string>& x) {
+  if (const std::string_view sign = truth_sign(op); !sign.empty()) return fmt::format("{} {} {}", x[0], sign, x[1]);
   switch (op) {
     case ScalarOp::BitNot: return fmt::format("{} == 0", x[0]);
-    case ScalarOp::Add:
-    case ScalarOp::BitOr:
-    case ScalarOp::Max: return fmt::format("{} | {}", x[0], x[1]);
-    case ScalarOp::Mul:
-    case ScalarOp::BitAnd:
-    case ScalarOp::Min: return fmt::format("{} & {}", x[0], x[1]);
     case ScalarOp::BitXor:
     case ScalarOp::Sub:
     case ScalarOp::Ne: return fmt::format("{} ^ {}", x[0], x[1]);

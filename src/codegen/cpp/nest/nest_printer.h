@@ -1,4 +1,5 @@
-// Prints kernels with stages: one loop nest over tasks, each stage a loop inside with its accumulators and stashes, a vector along one axis.
+// Prints kernels with stages: one loop nest over tasks, each stage a loop inside with its accumulators and stashes, a vector along one
+// axis.
 //
 //   nest_kernel.cpp     the function and its tasks
 //   tiles.cpp           transposed tiles of what is read across rows
