@@ -13,12 +13,13 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "api.h"
+#include "arrays.h"
 #include "dlpack.h"
+#include "models.h"
 
 namespace toroid::python {
 namespace {
@@ -34,7 +35,7 @@ class TorchTensor {
     } else if (PyFloat_Check(object.ptr())) {
       real_ = PyFloat_AsDouble(object.ptr());
       tensor_ = number({kDLFloat, 64, 1}, &real_);
-    } else if (const ExchangeApi* const exchange = exchange_of(object); exchange != nullptr) {
+    } else if (const ExchangeApi* const exchange = array_type(Py_TYPE(object.ptr())).exchange; exchange != nullptr) {
       if (exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
       if (tensor_.dtype.code == kDLComplex) take_pairs();
       if (tensor_.dtype.code != wanted.code || tensor_.dtype.bits != wanted.bits)
@@ -44,27 +45,6 @@ class TorchTensor {
     }
   }
   const DLTensor* tensor() const { return &tensor_; }
-
-  // The table of the object's type, which is looked up once a type; null where there is none.
-  static const ExchangeApi* exchange_of(nb::handle object) {
-    static PyTypeObject* known_type = nullptr;
-    static const ExchangeApi* known = nullptr;
-    PyTypeObject* const type = Py_TYPE(object.ptr());
-    if (type == known_type) return known;
-    const ExchangeApi* exchange = nullptr;
-    if (nb::hasattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__")) {
-      const nb::object capsule = nb::handle(reinterpret_cast<PyObject*>(type)).attr("__dlpack_c_exchange_api__");
-      exchange = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-      if (exchange == nullptr) PyErr_Clear();
-      if (exchange != nullptr && (exchange->version.major != kDlpackMajor || exchange->tensor_from_object == nullptr)) exchange = nullptr;
-    }
-    // Tensors come before parameters or after them: the last type alone is remembered, and its object lives on.
-    Py_INCREF(reinterpret_cast<PyObject*>(type));
-    Py_XDECREF(reinterpret_cast<PyObject*>(known_type));
-    known_type = type;
-    known = exchange;
-    return exchange;
-  }
 
  private:
   static DLTensor number(DLDataType dtype, void* data) { return {data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0}; }
@@ -116,8 +96,9 @@ struct OutputLayout {
 
 class GraphProgram {
  public:
-  GraphProgram(ToroidModel* model, const ToroidGraphFacts& facts, nb::object allocate)
-      : model_(model), facts_(facts), allocate_(std::move(allocate)) {
+  GraphProgram(OwnedModel owned, const ToroidGraphFacts& facts, nb::object allocate)
+      : model_(std::move(owned)), contexts_(model_, {}), facts_(facts), allocate_(std::move(allocate)) {
+    ToroidModel* const model = model_.get();
     ToroidModelInfo info = sized<ToroidModelInfo>();
     check(run_side().model_info(model, &info), "a graph without information");
     for (int32_t i = 0; i < info.num_inputs; ++i) {
@@ -127,13 +108,6 @@ class GraphProgram {
     }
     num_outputs_ = info.num_outputs;
   }
-  ~GraphProgram() {
-    for (ToroidContext* context : idle_) run_side().context_destroy(context);
-    run_side().model_close(model_);
-  }
-  GraphProgram(const GraphProgram&) = delete;
-  GraphProgram& operator=(const GraphProgram&) = delete;
-
   void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex) {
     if (places.size() != static_cast<size_t>(num_outputs_) || dtypes.size() != places.size() || is_complex.size() != places.size())
       raise_named("InternalError", "a graph with other outputs than it was written with");
@@ -154,16 +128,14 @@ class GraphProgram {
     options.allocate_output = &Results::allocate;
     options.allocate_user = &results;
     std::vector<DLManagedTensor*> none(layouts_.size());
-    const Lent lent(*this);
-    if (seed >= 0) check(run_side().context_seed(lent.context, static_cast<uint64_t>(seed)), "a seed that was refused");
-    ToroidStatus status = TOROID_OK;
-    {
-      const nb::gil_scoped_release released;
-      status = run_side().context_run(lent.context, inputs.data(), static_cast<int32_t>(inputs.size()), none.data(),
-                                      static_cast<int32_t>(none.size()), &options);
-    }
+    in_context(contexts_, [&](ToroidContext* context) {
+      ToroidStatus status = seed >= 0 ? run_side().context_seed(context, static_cast<uint64_t>(seed)) : TOROID_OK;
+      if (status == TOROID_OK)
+        status = run_side().context_run(context, inputs.data(), static_cast<int32_t>(inputs.size()), none.data(),
+                                        static_cast<int32_t>(none.size()), &options);
+      return results.failure ? TOROID_OK : status;  // what went wrong in Python says more
+    });
     if (results.failure) std::rethrow_exception(results.failure);
-    check(status, run_side().context_message(lent.context));
     nb::list made;
     for (nb::object& tensor : results.tensors) made.append(std::move(tensor));
     return made;
@@ -206,28 +178,6 @@ class GraphProgram {
     }
   };
 
-  // A context for this call alone.
-  struct Lent {
-    explicit Lent(GraphProgram& program) : program(program) {
-      {
-        const std::lock_guard lock(program.mutex_);
-        if (!program.idle_.empty()) {
-          context = program.idle_.back();
-          program.idle_.pop_back();
-          return;
-        }
-      }
-      Message message;
-      check(run_side().context_create(program.model_, nullptr, &context, message.data(), message.size()), message.data());
-    }
-    ~Lent() {
-      const std::lock_guard lock(program.mutex_);
-      program.idle_.push_back(context);
-    }
-    GraphProgram& program;
-    ToroidContext* context = nullptr;
-  };
-
   // What the tensor is allocated with: (sizes, strides, dtype).
   nb::object arguments(size_t output, std::vector<int64_t> sizes) {
     OutputLayout& layout = layouts_[output];
@@ -246,14 +196,13 @@ class GraphProgram {
     return layout.arguments;
   }
 
-  ToroidModel* model_;
+  std::shared_ptr<ToroidModel> model_;
+  ContextPool contexts_;
   ToroidGraphFacts facts_;
   nb::object allocate_;
   std::vector<std::pair<DLDataType, const char*>> inputs_;  // dtype and name
   int32_t num_outputs_ = 0;
   std::vector<OutputLayout> layouts_;
-  std::mutex mutex_;
-  std::vector<ToroidContext*> idle_;
 };
 
 using GivenConstants = std::map<std::string, nb::tuple>;
@@ -319,7 +268,7 @@ std::unique_ptr<GraphProgram> compile_graph(const std::string& text, const Given
     status = compiler().compile_graph(text.data(), text.size(), &options.options, &model, &facts, message.data(), message.size());
   }
   check(status, message.data());
-  return std::make_unique<GraphProgram>(model, facts, std::move(allocate));
+  return std::make_unique<GraphProgram>(OwnedModel(model), facts, std::move(allocate));
 }
 
 bool operator_is_supported(const char* name) { return compiler().has_operator(name) != 0; }

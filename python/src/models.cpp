@@ -8,30 +8,6 @@
 namespace toroid::python {
 namespace {
 
-// f() without the GIL; what it throws as StatusError becomes Python's.
-template <class F>
-auto without_gil(F f) {
-  std::optional<StatusError> failed;
-  try {
-    const nb::gil_scoped_release released;
-    return f();
-  } catch (StatusError& error) {
-    failed = std::move(error);
-  }
-  raise(failed->status, failed->message.c_str());
-}
-
-// A function of run_side() that may fail, in a context; without the GIL.
-template <class F>
-void in_context(ContextPool& pool, F f) {
-  without_gil([&] {
-    const ContextPool::Lease context(pool);
-    const ToroidStatus status = f(context.get());
-    if (status != TOROID_OK) throw StatusError{status, run_side().context_message(context.get())};
-    return true;
-  });
-}
-
 // As toroid.TensorInfo takes it.
 nb::tuple described(const ToroidTensorInfo& info) {
   return nb::make_tuple(info.name, info.type, dtype_name(info.dtype), info.rank, info.kind, info.target, info.is_late != 0);

@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api.h"
@@ -67,5 +69,29 @@ class ContextPool {
   uint64_t seed_ = 0, made_ = 0;
   ContextPool *next_ = nullptr, *previous_ = nullptr;  // of all pools of the process
 };
+
+// f() without the GIL; what it throws as StatusError becomes Python's.
+template <class F>
+auto without_gil(F f) {
+  std::optional<StatusError> failed;
+  try {
+    const nb::gil_scoped_release released;
+    return f();
+  } catch (StatusError& error) {
+    failed = std::move(error);
+  }
+  raise(failed->status, failed->message.c_str());
+}
+
+// A function of run_side() that may fail, in a context; without the GIL.
+template <class F>
+void in_context(ContextPool& pool, F f) {
+  without_gil([&] {
+    const ContextPool::Lease context(pool);
+    const ToroidStatus status = f(context.get());
+    if (status != TOROID_OK) throw StatusError{status, run_side().context_message(context.get())};
+    return true;
+  });
+}
 
 }  // namespace toroid::python

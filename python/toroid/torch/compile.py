@@ -123,7 +123,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, para
 def _compile_frozen(gm: torch.fx.GraphModule, options: Options, parameters: list) -> Callable | None:
     """A program with the parameters as constants, for calls with just these; another one, compiled when it is needed, for all others. None
     where nothing is to be frozen, or the graph is refused."""
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    placeholders = gm.graph.find_nodes(op="placeholder")
     frozen: dict[torch.fx.Node, torch.Tensor] = {}
     if len(parameters) != len(placeholders):
         return None

@@ -27,7 +27,7 @@ def _is_full_graph() -> bool:
 def _parameters(gm: torch.fx.GraphModule, example_inputs: list) -> list:
     """Of the inputs that AOTAutograd's graph will have, the parameters and buffers of modules."""
     own = [*gm.parameters(), *gm.buffers()]
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    placeholders = gm.graph.find_nodes(op="placeholder")
     found: list = list(own)
     for node, example in zip(placeholders, example_inputs):
         is_static = "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}) or isinstance(example, torch.nn.Parameter)

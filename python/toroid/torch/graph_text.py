@@ -487,7 +487,7 @@ class _Writer:
     # ---- the whole
 
     def write(self) -> GraphText:
-        placeholders = [node for node in self.gm.graph.nodes if node.op == "placeholder"]
+        placeholders = self.gm.graph.find_nodes(op="placeholder")
         output = next(node for node in self.gm.graph.nodes if node.op == "output")
         outputs, computed = self.plan_outputs(output, placeholders)
         needed = _needed(computed, self.gm.graph)
