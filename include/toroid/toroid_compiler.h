@@ -105,8 +105,8 @@ typedef struct ToroidCompilerApi {
   ToroidStatus (*compile)(const char* model, const char* output, const ToroidCompileOptions* options, char* message, size_t message_size);
 
   /* Since version 2. Compiles a graph that is in memory, for this process: *model is as of toroid_api's model_open, which closes it too, or
-   * null after an error. text: `text_size` bytes in the form that `toroid opt` prints and src/graph/text/text.h describes. options and facts
-   * may be null. Errors as of compile; TOROID_ERROR_PACKAGE for a text that is no graph, with line and column. */
+   * null after an error. text: `text_size` bytes in the form that `toroid opt` prints and src/graph/text/text.h describes. options and
+   * facts may be null. Errors as of compile; TOROID_ERROR_PACKAGE for a text that is no graph, with line and column. */
   ToroidStatus (*compile_graph)(const char* text, size_t text_size, const ToroidGraphOptions* options, ToroidModel** model,
                                 ToroidGraphFacts* facts, char* message, size_t message_size);
   /* Since version 2. 1 where toroid has the operator "aten::add.Tensor", named with its overload unless that is the default; else 0. */
@@ -119,13 +119,13 @@ typedef struct ToroidCompilerApi {
   /* Since version 2. Tells `progress` of work that may last, for the whole process: so many of `total` steps of "compiling kernels" are
    * done. Called from any thread, by one at a time. Null: nobody. */
   void (*set_progress)(void (*progress)(void* user, const char* what, int64_t done, int64_t total), void* user);
-  /* Since version 2. The command line that starts the command `toroid`, to which arguments are added: measuring runs kernels in processes of
-   * its own. `count` texts, the program's path first; they are copied. 0: this program itself, which must then know what the command
+  /* Since version 2. The command line that starts the command `toroid`, to which arguments are added: measuring runs kernels in processes
+   * of its own. `count` texts, the program's path first; they are copied. 0: this program itself, which must then know what the command
    * knows. */
   void (*set_command)(const char* const* arguments, int32_t count);
 
-  /* Since version 2. As compile, but for this process: *model is as of compile_graph. Nothing is written but to the cache, and weights stay in
-   * the file, mapped. `cpu`, `arch` and `weights` of the options are null. Errors as of compile. */
+  /* Since version 2. As compile, but for this process: *model is as of compile_graph. Nothing is written but to the cache, and weights stay
+   * in the file, mapped. `cpu`, `arch` and `weights` of the options are null. Errors as of compile. */
   ToroidStatus (*compile_model)(const char* path, const ToroidCompileOptions* options, ToroidModel** model, ToroidGraphFacts* facts,
                                 char* message, size_t message_size);
 } ToroidCompilerApi;

@@ -6,9 +6,9 @@
 //   call matmul …                              the library's: launch 5 lets nobody start
 //
 // A pair of launches does, of which one follows the other in the function, on the same branch, with nothing between them, the second of
-// which waits for nothing else (beside.h), and both are kernels of the program's own that can. So what starts early always waits for a kernel that it is known to follow, by induction for all
-// before that; and whatever else is on the stream (the library's kernels, copies, numbers that are read) follows a kernel that lets nobody
-// start, or is an end.
+// which waits for nothing else (beside.h), and both are kernels of the program's own that can. So what starts early always waits for a
+// kernel that it is known to follow, by induction for all before that; and whatever else is on the stream (the library's kernels, copies,
+// numbers that are read) follows a kernel that lets nobody start, or is an end.
 #pragma once
 
 #include "program/module.h"

@@ -46,9 +46,9 @@ class UseCommunicator {
 // Everything throws Error{Environment} where MPI is absent or fails.
 class Group {
  public:
-  // The processes with these ranks, which this one must be among; none: all there are, in MPI or in the thread's communicator. `size`: how many the program was made for, 0 where
-  // it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where there are others, or this is another
-  // one. Lives as long as the process.
+  // The processes with these ranks, which this one must be among; none: all there are, in MPI or in the thread's communicator. `size`: how
+  // many the program was made for, 0 where it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where
+  // there are others, or this is another one. Lives as long as the process.
   static const Group& of(std::span<const int64_t> ranks, int64_t size, int64_t rank = -1);
 
   int64_t size() const { return size_; }

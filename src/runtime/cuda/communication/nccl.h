@@ -10,9 +10,9 @@
 
 namespace toroid::cuda {
 
-// Starts "library.collectives.…" (library/collectives/collectives.h) on the stream; its token stays as it is. False for other calls and for what NCCL does
-// not do. The first of a group waits until all its processes have come to it. Throws Error{Environment} where NCCL or MPI is absent or
-// fails.
+// Starts "library.collectives.…" (library/collectives/collectives.h) on the stream; its token stays as it is. False for other calls and for
+// what NCCL does not do. The first of a group waits until all its processes have come to it. Throws Error{Environment} where NCCL or MPI is
+// absent or fails.
 bool communicate(const ToroidLibraryCall& call, const Device& device, StreamHandle stream);
 
 }  // namespace toroid::cuda
