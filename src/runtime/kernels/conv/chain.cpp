@@ -76,7 +76,7 @@ class ChainPlanner {
     std::vector<double> row_time(stages_.size());
     for (size_t i = 0; i < stages_.size(); ++i) {
       const ConvolutionShape& s = shapes_[i];
-      row_time[i] = this->row_time(i);
+      row_time[i] = this->row_time(i, threads);
       const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
       in_turn +=
           2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(l2_cache_bytes() / 4));
@@ -119,12 +119,12 @@ class ChainPlanner {
   // Of an image, one a task.
   int64_t parts(int64_t threads) const { return std::min(threads / std::gcd(threads, shapes_.back().batch), shapes_.back().out[1]); }
 
-  // Of a row of the result on one thread.
-  double row_time(size_t stage) const {
+  // Of a row of the result on one thread of so many.
+  double row_time(size_t stage, int64_t threads) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
     const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].inputs[0]).channel,
-                                                             stages_[stage].keeps(stages_[stage].inputs[1]));
+                                                             stages_[stage].keeps(stages_[stage].inputs[1]), threads);
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
     const double elements = static_cast<double>(out_row(s));
     return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);

@@ -112,8 +112,8 @@ class Chain {
   }
 
   // Each by itself.
-  std::vector<float> expected() {
-    RuntimePool pool(1);
+  std::vector<float> expected(int threads) {
+    RuntimePool pool(threads);
     PreparedConstants prepared;
     std::vector<float> image = image_;
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -156,7 +156,7 @@ class Chain {
       for (float& each : image_) each = 1 - each * 0.5f;
       images.push_back(image_);
       outs.emplace_back(out_floats(parts_.size() - 1), NAN);
-      const std::vector<float> expected = this->expected();
+      const std::vector<float> expected = this->expected(threads);
       const std::vector<KernelCall> stages = this->stages(pool, prepared, 0, parts_.size(), images.back().data(), outs.back().data());
       const KernelCall chain = call_of_chain(pool, stages);
       if (plan == nullptr) plan = make_plan(chain);
@@ -231,7 +231,7 @@ TEST_P(ConvolutionChain, InBandsIsEachByItself) {
       const bool has_post_ops = variant % 2 != 0;
       SCOPED_TRACE(formatted("{}, {} threads, {}", row.name, threads, has_post_ops ? "post-operations" : "functions"));
       Chain chain(row, has_post_ops);
-      const std::vector<float> expected = chain.expected();
+      const std::vector<float> expected = chain.expected(threads);
       EXPECT_TRUE(same_bits(chain.in_turn(threads), expected));
       for (const int64_t rows : {0, 1, 2, 3, 5}) EXPECT_TRUE(same_bits(chain.in_bands(threads, rows), expected)) << rows;
     }

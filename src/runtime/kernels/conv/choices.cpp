@@ -120,7 +120,8 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
       convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
   const bool keeps_weights = problem.inputs[1].is_constant;
   const double share = time_by_winograd(
-      shape, kOutputs, {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights), machine.threads});
+      shape, kOutputs,
+      {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads), machine.threads});
   return share * image_rows_cost_s(problem, machine);
 }
 

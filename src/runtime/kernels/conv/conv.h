@@ -98,7 +98,7 @@ bool takes_channel_vectors(const KernelCall& call, const ConvolutionShape& shape
 std::unique_ptr<const KernelPlan> plan_without_sums(const ConvolutionShape& shape);
 
 // Whether image rows are multiplied in parts (bf16x3/gemm.h), by an estimate.
-bool convolves_as_bf16x3(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights);
+bool convolves_as_bf16x3(const ConvolutionShape& shape, int64_t channel_stride, bool keeps_weights, int64_t threads);
 
 // Have the groups one input and one output channel, as many of both as divide a vector, or output channels that fill a few? (The image's
 // channels must lie next to each other too.)

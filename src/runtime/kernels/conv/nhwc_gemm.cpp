@@ -39,7 +39,7 @@ class Convolver : public RowConvolution {
     in_planes_ = strides_.channel != 1 && s.in_channels <= kFewChannels;
     copies_ = is_padded || (in_planes_ ? strides_.column != 1 : strides_.channel != 1) || (use.from_ring && s.kernel[1] > 1);
     depth_ = s.in_channels * s.kernel_elements();
-    in_parts_ = convolves_as_bf16x3(s, strides_.channel, call.keeps(call.inputs[1]));
+    in_parts_ = convolves_as_bf16x3(s, strides_.channel, call.keeps(call.inputs[1]), call.pool.threads());
     in_pairs_ = !in_parts_ && !in_planes_ && s.in_channels % 2 == 0 && s.in_channels >= kLeastChannelsInPairs &&
                 call.keeps(call.inputs[1]) && PackedB::pays_in_pairs(s.out_channels);
     splits_bands_ = in_parts_ && splits_bands(s, strides_.channel);
@@ -296,12 +296,12 @@ bool splits_bands(const ConvolutionShape& s, int64_t channel_stride) {
 
 }  // namespace
 
-bool convolves_as_bf16x3(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights) {
+bool convolves_as_bf16x3(const ConvolutionShape& s, int64_t channel_stride, bool keeps_weights, int64_t threads) {
   const int64_t depth = s.in_channels * s.kernel_elements();
   const double split = splits_bands(s, channel_stride) ? kCyclesToSplit * 2 / static_cast<double>(s.kernel_elements())
                        : s.in_channels % kStepElements == 0 || s.kernel_elements() == 1 ? kCyclesToSplit
                                                                                         : kCyclesToGather;
-  return pays_as_bf16x3({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights}, split);
+  return pays_as_bf16x3({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights, threads}, split);
 }
 
 bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {

@@ -110,19 +110,20 @@ constexpr GemmAlgorithm kPacked = {.name = "packed",
                                    .cost_s = packed_s,
                                    .plan = plan_packed,
                                    .plan_constant = plan_packed_constant};
-constexpr GemmAlgorithm kBf16x3 = {.name = "parts",
-                                   .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
-                                   .gate = [](const GemmProblem&) -> std::optional<std::string> {
-                                     if (!has_amx_bf16x3()) return kNoTiles;
-                                     return std::nullopt;
-                                   },
-                                   .cost_s =
-                                       [](const GemmProblem& g, const MachineModel& machine) {
-                                         constexpr double kFirstTiles = 500 * kNanosecond;  // their configuration, and their first stores
-                                         return kFirstTiles + packed_s(g, machine) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g)});
-                                       },
-                                   .plan = plan_multiplying<multiply_as_bf16x3>,
-                                   .plan_constant = plan_bf16x3_constant};
+constexpr GemmAlgorithm kBf16x3 = {
+    .name = "parts",
+    .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
+    .gate = [](const GemmProblem&) -> std::optional<std::string> {
+      if (!has_amx_bf16x3()) return kNoTiles;
+      return std::nullopt;
+    },
+    .cost_s =
+        [](const GemmProblem& g, const MachineModel& machine) {
+          constexpr double kFirstTiles = 500 * kNanosecond;  // their configuration, and their first stores
+          return kFirstTiles + packed_s(g, machine) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g), machine.threads});
+        },
+    .plan = plan_multiplying<multiply_as_bf16x3>,
+    .plan_constant = plan_bf16x3_constant};
 constexpr GemmAlgorithm kByRows = {.name = "few-rows-by-rows",
                                    .description = "rows of the right side added up where they lie, for every four rows of the left",
                                    .gate = [](const GemmProblem& g) -> std::optional<std::string> {

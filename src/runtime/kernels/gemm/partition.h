@@ -37,6 +37,7 @@ struct Cut {
   int64_t blocks = 1;    // of rows
   int64_t groups = 1;    // of panels
   bool by_rows = false;  // tasks that follow each other have the same rows, else the same panels; so has a thread (RuntimePool)
+  int64_t depths = 0;    // parts of the depth, each with tasks of its own, once all rows are prepared; 0: a task prepares its own rows
 
   int64_t tasks() const { return blocks * groups; }
   int64_t block(int64_t task) const { return by_rows ? task / groups : task % blocks; }

@@ -45,6 +45,7 @@ int64_t most_row_tiles(int64_t depth);
 struct GemmShape {
   int64_t m, n, k;
   bool has_packed_right;  // from earlier calls
+  int64_t threads;
 };
 // The time that a product takes in parts, as a share of the time that it takes in vectors of float32, by an estimate.
 double time_as_bf16x3(const GemmShape& product, double cycles_to_split = kCyclesToSplit);

@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "runtime/kernels/gemm/bf16x3/gemm_dynamic_b.h"
+#include "runtime/kernels/gemm/bf16x3/gemm_grid.h"
 #include "runtime/kernels/gemm/gemm_for_test.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/sums_for_test.h"
@@ -251,12 +252,29 @@ TEST_P(PartsProduct, SharesTilesThatAreLeftOver) {
 }
 
 // Where an epilogue takes the results, each comes once, whatever of them was multiplied without parts.
+struct Taken {
+  std::vector<float> values;
+  std::vector<int> times;
+  int64_t columns;
+
+  Taken(int64_t m, int64_t n) : values(static_cast<size_t>(m * n)), times(static_cast<size_t>(m * n)), columns(n) {}
+  ToroidEpilogue epilogue() {
+    return {nullptr,
+            [](void* argument, void* /*out*/, const float* block, int64_t row, int64_t first_row, int64_t last_row, int64_t first_column,
+               int64_t last_column) {
+              Taken& all = *static_cast<Taken*>(argument);
+              for (int64_t i = first_row; i < last_row; ++i) {
+                for (int64_t j = first_column; j < last_column; ++j) {
+                  all.values[static_cast<size_t>(i * all.columns + j)] = block[(i - first_row) * row + j - first_column];
+                  ++all.times[static_cast<size_t>(i * all.columns + j)];
+                }
+              }
+            },
+            this,
+            {}};
+  }
+};
 TEST_P(PartsProduct, GivesEachElementOnce) {
-  struct Taken {
-    std::vector<float> values;
-    std::vector<int> times;
-    int64_t columns;
-  };
   RuntimePool pool(2);
   for (const auto& [m, n, k] : {std::array{100, 700, 60}, std::array{300, 130, 40}, std::array{70, 530, 1100}}) {
     std::vector<float> left = small_integers(m * k, 13), right = small_integers(k * n, 14);
@@ -269,27 +287,59 @@ TEST_P(PartsProduct, GivesEachElementOnce) {
       }
       const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
       for (const Sides sides : kSides) {
-        Taken taken = {std::vector<float>(static_cast<size_t>(m * n)), std::vector<int>(static_cast<size_t>(m * n)), n};
-        const ToroidEpilogue epilogue = {nullptr,
-                                         [](void* argument, void* /*out*/, const float* block, int64_t row, int64_t first_row,
-                                            int64_t last_row, int64_t first_column, int64_t last_column) {
-                                           Taken& all = *static_cast<Taken*>(argument);
-                                           for (int64_t i = first_row; i < last_row; ++i) {
-                                             for (int64_t j = first_column; j < last_column; ++j) {
-                                               all.values[static_cast<size_t>(i * all.columns + j)] =
-                                                   block[(i - first_row) * row + j - first_column];
-                                               ++all.times[static_cast<size_t>(i * all.columns + j)];
-                                             }
-                                           }
-                                         },
-                                         &taken,
-                                         {}};
+        Taken taken(m, n);
+        const ToroidEpilogue epilogue = taken.epilogue();
         multiply_as_bf16x3(sides, pool, m, n, k, a, b, {nullptr, n, &epilogue});
         EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
         EXPECT_EQ(taken.values, expected) << (has_extremes ? "with extremes" : "");
       }
     }
   }
+}
+
+// Whatever the grid: blocks of rows that are no whole tiles, panels that cannot be in parts, and a depth in parts of it.
+TEST_P(PartsProduct, InAGridGivesEachElementOnce) {
+  RuntimePool pool(4);
+  const int64_t m = 70, n = 330, k = 600;
+  std::vector<float> left = small_integers(m * k, 15), right = small_integers(k * n, 16);
+  for (const bool is_turned : {false, true}) {
+    const Matrix a = is_turned ? Matrix{left.data(), 1, m} : Matrix{left.data(), k, 1}, b = {right.data(), n, 1};
+    for (const bool has_extremes : {false, true}) {
+      if (has_extremes) right[static_cast<size_t>(5 * n + 130)] = 0x1p60f;
+      const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
+      std::vector<float> memory(static_cast<size_t>(PackedBf16x3::size(k, n)) + 16);
+      float* const packed = memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % 16) % 16;
+      pack_bf16x3(pool, b, k, n, 0, PackedBf16x3::panels(n), packed);
+      const PackedBf16x3 right_side = {k, n, packed};
+      for (const Cut& grid : {Cut{1, 4, false, 1}, Cut{2, 2, false, 1}, Cut{1, 2, false, 2}, Cut{3, 1, false, 5}}) {
+        SCOPED_TRACE(formatted("{} x {} x {}, turned: {}, extremes: {}", grid.blocks, grid.groups, grid.depths, is_turned, has_extremes));
+        Taken taken(m, n);
+        const ToroidEpilogue epilogue = taken.epilogue();
+        ASSERT_TRUE(multiply_grid(pool, grid, m, a, right_side, {0, right_side.panels()}, {nullptr, n, &epilogue}));
+        EXPECT_EQ(taken.times, std::vector<int>(static_cast<size_t>(m * n), 1));
+        EXPECT_EQ(taken.values, expected);
+      }
+    }
+  }
+  left[7] = 0x1p60f;
+  const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
+  std::vector<float> memory(static_cast<size_t>(PackedBf16x3::size(k, n)) + 16), c(static_cast<size_t>(m * n), 5);
+  float* const packed = memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % 16) % 16;
+  pack_bf16x3(pool, b, k, n, 0, PackedBf16x3::panels(n), packed);
+  const Cut grid = {1, 4, false, 1};
+  EXPECT_FALSE(multiply_grid(pool, grid, m, a, {k, n, packed}, {0, PackedBf16x3::panels(n)}, {c.data(), n, nullptr}));
+  EXPECT_EQ(c, std::vector<float>(c.size(), 5));
+  multiply(pool, grid, m, a, PackedBf16x3{k, n, packed}, {0, PackedBf16x3::panels(n)}, {c.data(), n, nullptr});
+  EXPECT_EQ(c, product_in(multiply_packed, pool, m, n, k, a, b));
+}
+
+// Few rows on many threads are split once; each thread with many rows splits its own.
+TEST_P(PartsProduct, SplitsFewRowsOnceForManyThreads) {
+  auto cut = [](int64_t threads, int64_t m, int64_t n, int64_t k) { return partition_of(threads, m, PackedBf16x3{k, n, nullptr}); };
+  EXPECT_EQ(cut(1, 128, 768, 3072).depths, 0);
+  EXPECT_GT(cut(16, 128, 3072, 768).depths, 0);
+  EXPECT_GT(cut(16, 128, 768, 3072).depths, 1);  // 12 panels
+  EXPECT_EQ(cut(16, 4096, 768, 3072).depths, 0);
 }
 
 // As convolutions have them.
@@ -321,11 +371,12 @@ TEST_P(PartsProduct, TakesRowsOfScatteredRuns) {
 TOROID_ON_MACHINES(PartsProductChoice);
 
 TEST_P(PartsProductChoice, PaysForManyRowsOnMachinesThatHaveTiles) {
-  EXPECT_EQ(pays_as_bf16x3({128, 768, 768, true}), has_amx_bf16x3());
-  EXPECT_EQ(pays_as_bf16x3({1024, 1024, 1024, false}), has_amx_bf16x3());
-  EXPECT_FALSE(pays_as_bf16x3({1, 768, 768, true}));
-  EXPECT_FALSE(pays_as_bf16x3({10000, 3, 64, true}));
-  EXPECT_FALSE(pays_as_bf16x3({8, 4096, 4096, false}));
+  EXPECT_EQ(pays_as_bf16x3({128, 768, 768, true, 1}), has_amx_bf16x3());
+  EXPECT_EQ(pays_as_bf16x3({1024, 1024, 1024, false, 1}), has_amx_bf16x3());
+  EXPECT_FALSE(pays_as_bf16x3({128, 768, 3072, true, 16}));
+  EXPECT_FALSE(pays_as_bf16x3({1, 768, 768, true, 1}));
+  EXPECT_FALSE(pays_as_bf16x3({10000, 3, 64, true, 1}));
+  EXPECT_FALSE(pays_as_bf16x3({8, 4096, 4096, false, 1}));
 }
 
 }  // namespace
