@@ -65,6 +65,12 @@ done
 if [[ -n ${TOROID_TORCH_PYTHON:-} ]]; then
   "$TOROID_TORCH_PYTHON" -m pip --quiet --disable-pip-version-check install --no-index --no-deps --find-links "$wheels" --target "$work/package" toroid
   PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -W ignore -m unittest -q test_exported
+  if "$TOROID_TORCH_PYTHON" -c 'import pytest' 2>/dev/null; then
+    PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -m pytest -q -p no:cacheprovider test_torch.py
+  else
+    echo "SKIPPED: test_torch.py, for there is no pytest"
+  fi
+  PYTHONPATH=$work/package run_tests "$root/examples/torch_compile/all.sh" "$TOROID_TORCH_PYTHON" --own
   PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" "$root/examples/python/generate.py"
   if "$TOROID_TORCH_PYTHON" -c 'import transformers' 2>/dev/null; then
     PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" "$root/examples/python/embed.py"
