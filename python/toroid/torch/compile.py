@@ -17,6 +17,7 @@ from .. import _core, errors
 from .fallback import AS_ASKED, cut, tell, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
+from .regions import expand
 from .runtime import allocator, make_call
 
 log = logging.getLogger("toroid.torch")
@@ -112,6 +113,7 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
 def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, parameters: list | None = None) -> Callable:
     """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
     that may be frozen, with their tensors; None for all others."""
+    expand(gm)
     with unset_fake_temporarily():
         if options.freezing and kind == "inference" and parameters is not None:
             call = _compile_frozen(gm, options, parameters)

@@ -14,6 +14,7 @@ import torch.fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
+from . import control_flow
 from .graph_text import computes_sizes_only, operator_name
 
 # Why an operator runs in eager PyTorch that toroid could compile.
@@ -35,6 +36,13 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
     """Why toroid cannot compile the node, as far as its operator tells; None: it can, or nothing is known."""
     if node.op != "call_function" or node.target is operator.getitem or computes_sizes_only(node):
         return None
+    if control_flow.operator_of(node) is not None:
+        for body in control_flow.bodies(node):
+            for each in control_flow.graph_of(body).nodes:
+                reason = why_not(each, keeps_random)
+                if reason is not None:
+                    return f"its body calls {target_name(each)}: {reason}"
+        return None
     if not isinstance(node.target, torch._ops.OpOverload):
         return "toroid has no such operator"
     if keeps_random and torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -46,8 +54,11 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
 
 
 def target_name(node: torch.fx.Node) -> str:
+    """The operator's name; of one that writes to its arguments, what AOTAutograd has put around it is left out."""
     if isinstance(node.target, torch._ops.OpOverload):
         return operator_name(node.target)
+    if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name().startswith("auto_functionalized"):
+        return operator_name(node.args[0])
     return str(node.target)
 
 
@@ -91,8 +102,21 @@ def tell(refused: dict[torch.fx.Node, str], allowed: bool) -> None:
     warnings.warn(f"toroid runs these operators in eager PyTorch:\n{text}", FallbackWarning, stacklevel=2)
 
 
+def _own_bodies(graph: torch.fx.Graph) -> None:
+    """Each control flow gets nodes of its own for its bodies, so that they can be in its part."""
+    for node in list(graph.nodes):
+        if control_flow.operator_of(node) is not None:
+            for body in control_flow.bodies(node):
+                with graph.inserting_before(node):
+                    node.replace_input_with(body, graph.get_attr(body.target))
+    for node in list(graph.find_nodes(op="get_attr")):
+        if not node.users:
+            graph.erase_node(node)
+
+
 def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.GraphModule:
     """The graph with its compiled parts as submodules toroid_0, toroid_1, … Consumes the graph."""
+    _own_bodies(gm.graph)
     levels: dict[torch.fx.Node, int] = {}
     outside: set[torch.fx.Node] = set()
     parts: dict[int, dict[torch.fx.Node, None]] = {}
@@ -110,10 +134,13 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
         elif node in refused:
             outside.add(node)
         else:
-            parts.setdefault(levels[node], {})[node] = None
+            part = parts.setdefault(levels[node], {})
+            if control_flow.operator_of(node) is not None:
+                part.update(dict.fromkeys(control_flow.bodies(node)))
+            part[node] = None
     worth = []
     for _, part in sorted(parts.items()):
         gives = any(user not in part for node in part for user in node.users)
-        if gives and any(not computes_sizes_only(node) for node in part):
+        if gives and any(node.op != "get_attr" and not computes_sizes_only(node) for node in part):
             worth.append(part)
     return fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)

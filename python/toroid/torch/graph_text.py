@@ -21,6 +21,8 @@ import sympy
 import torch
 import torch.fx
 
+from . import control_flow
+
 DTYPES = {
     torch.bool: "bool",
     torch.uint8: "u8",
@@ -227,6 +229,7 @@ class _Writer:
         self.memory_of_views_unknown = False
         self.hidden: dict[torch.fx.Node, Output] = {}
         self.argument_symbols: set | None = None
+        self.subgraphs: list[str] = []  # the text of each, in the order of their numbers
 
     # ---- numbers and types
 
@@ -408,9 +411,41 @@ class _Writer:
             text = self.argument(value, parameter)
             names_now = names_now or parameter.kwarg_only
             arguments.append(f"{parameter.name}={text}" if names_now else text)
-        results = self.results_of(node)
-        left = ", ".join(f"{_name(result)}: {kind}" for result, kind in results)
-        self.body.append(f"  {left}{' = ' if left else ''}{name}({', '.join(arguments)})")
+        self.add_results(node, f"{name}({', '.join(arguments)})")
+
+    def add_results(self, node: torch.fx.Node, call: str) -> None:
+        """The line that gives the node's results."""
+        left = ", ".join(f"{_name(result)}: {kind}" for result, kind in self.results_of(node))
+        self.body.append(f"  {left}{' = ' if left else ''}{call}")
+
+    def subgraph(self, gm: torch.fx.GraphModule) -> int:
+        """The number of a new subgraph, of which all inputs and outputs are tensors, or numbers that the program knows."""
+        inside = _Writer(gm, "", self.materialised, {})
+        inside.constants, inside.constant_lines, inside.symbols, inside.subgraphs = (
+            self.constants,
+            self.constant_lines,
+            self.symbols,
+            self.subgraphs,
+        )
+        header: list[str] = []
+        for node in gm.graph.find_nodes(op="placeholder"):
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                header.append(f"{_name(node.name)}: {inside.type_of(node.meta['val'])}")
+                inside.names[node] = node.name
+        output = next(node for node in gm.graph.nodes if node.op == "output")
+        returned = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
+        if any(not isinstance(node, torch.fx.Node) or not isinstance(node.meta.get("val"), torch.Tensor) for node in returned):
+            raise Refused("a body of control flow with results that are no tensors is not supported")
+        needed = _needed(list(returned), gm.graph)
+        for node in gm.graph.nodes:
+            if node in needed and node.op != "placeholder":
+                inside.node(node)
+        results = ", ".join(inside.reference(node) for node in returned)
+        self.shape_env = self.shape_env or inside.shape_env
+        self.is_random = self.is_random or inside.is_random
+        number = len(self.subgraphs)
+        self.subgraphs.append("\n".join([f"subgraph {number}({', '.join(header)}) {{", *inside.body, f"  return {results}", "}"]))
+        return number
 
     def results_of(self, node: torch.fx.Node) -> list[tuple[str, str]]:
         value = node.meta.get("val")
@@ -460,7 +495,7 @@ class _Writer:
             if tensor is None:
                 tensor = _attribute(self.gm, node.target)
             if not isinstance(tensor, torch.Tensor):
-                return  # a subgraph, which its user refuses
+                return  # the body of control flow
             self.names[node] = self.constant(tensor, str(node.target))
             return
         if node.op != "call_function":
@@ -473,6 +508,9 @@ class _Writer:
                 self.names[node] = part
             return
         if computes_sizes_only(node):
+            return
+        if control_flow.operator_of(node) is not None:
+            control_flow.write(self, node, Refused)
             return
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Refused(f"'{node.target}' is no operator that toroid knows", node)
@@ -550,7 +588,7 @@ class _Writer:
             taken.append(position)
         text = [f"program {_quoted(self.name)}"]
         text += [self.declaration(symbol) for symbol in self.symbols]
-        text += self.constant_lines
+        text += self.constant_lines + self.subgraphs
         text += [f"graph({', '.join(header)}) {{"] + bindings + self.body
         text += [f"  return {', '.join(returned)}", "}", ""]
         known = {symbol: ("number", position) for symbol, position in numbers.items()}

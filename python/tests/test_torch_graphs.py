@@ -1,0 +1,134 @@
+"""torch.compile(backend="toroid") of graphs with graphs inside, and with operators that write to their arguments."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import toroid.torch as backend  # noqa: E402
+from torch_support import close, compiled, fresh  # noqa: E402, F401
+from torch._higher_order_ops.associative_scan import associative_scan  # noqa: E402
+from torch._higher_order_ops.map import map as map_slices  # noqa: E402
+from torch._higher_order_ops.scan import scan  # noqa: E402
+from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
+
+
+@torch.library.custom_op("toroid_test::scale_", mutates_args=("x",))
+def scale_(x: torch.Tensor, by: float) -> None:
+    x.mul_(by)
+
+
+@torch.library.custom_op("toroid_test::add_to", mutates_args=("sum",))
+def add_to(x: torch.Tensor, sum: torch.Tensor) -> torch.Tensor:
+    sum.add_(x)
+    return sum * 2
+
+
+@add_to.register_fake
+def _(x, sum):
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("toroid_test::negated", mutates_args=())
+def negated(x: torch.Tensor) -> torch.Tensor:
+    return -x
+
+
+@negated.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_both_branches_of_a_condition():
+    weight = torch.randn(5, 5)
+
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda y: (y @ weight).relu(), lambda y: y @ weight.t(), (x * 2,)) + 1
+
+    step = compiled(f)
+    x = torch.rand(4, 5, requires_grad=True)
+    for given in (x.detach(), -x.detach()):
+        close(step(given), f(given))
+    for sign in (1, -1):
+        expected = torch.autograd.grad(f(sign * x).square().sum(), x)
+        close(torch.autograd.grad(step(sign * x).square().sum(), x), expected)
+
+
+def test_a_condition_of_sizes():
+    def f(x):
+        return torch.cond(x.shape[0] > 3, lambda y: y.sin() + y.shape[0], lambda y: y.cos(), (x,)) + 1
+
+    step = compiled(f, dynamic=True)
+    for n in (2, 3, 4, 7):
+        x = torch.randn(n, 3)
+        close(step(x), f(x))
+
+
+def test_loops():
+    def f(x):
+        count, powers = while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y @ y), (torch.tensor(0), x.sin()))
+        last, sums = scan(lambda c, y: (c + y, (c * y).relu()), torch.zeros(3), x, dim=0)
+        products = associative_scan(lambda a, b: a * b + a, x, 0, combine_mode="generic")
+        return count, powers, last, sums, products, map_slices(lambda y, z: torch.softmax(y, 0) * z, x, x.sum(0))
+
+    x = torch.randn(3, 3)
+    close(compiled(f)(x), f(x))
+
+
+def test_control_flow_beside_what_toroid_lacks():
+    def f(x):
+        y = torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (negated(x) * 2,))
+        return torch.cond(y.sum() > 0, lambda y: y * 2, lambda y: y * 3, (negated(y),)) + 1
+
+    def inside(x):
+        return torch.cond(x.sum() > 0, lambda y: negated(y.sin()), lambda y: y.cos(), (x.exp(),)) + 1
+
+    x = torch.randn(4)
+    with pytest.warns(backend.FallbackWarning, match=r"PyTorch:\n  toroid_test::negated \(2 times\): toroid has no such operator\n.*\Z"):
+        close(torch.compile(f, backend="toroid")(x), f(x))
+    torch._dynamo.reset()
+    with pytest.warns(backend.FallbackWarning, match=r"  cond: its body calls toroid_test::negated: toroid has no such operator"):
+        close(torch.compile(inside, backend="toroid")(x), inside(x))
+
+
+def test_custom_operators_that_write_to_their_arguments():
+    def f(x, given):
+        y, sums = x * 2, torch.zeros(4, 5)
+        scale_(y, 3.0)
+        scale_(sums[1], 2.0)
+        scale_(given, 0.5)
+        first = add_to(x.sin(), sums)
+        return y + 1, first + sums, add_to(x[1:3], sums[1:3]), sums.cos()
+
+    x, given = torch.randn(4, 5), torch.randn(3)
+    ours, eagers = given.clone(), given.clone()
+    with pytest.warns(backend.FallbackWarning, match=r"  toroid_test::scale_ \(3 times\): (.|\n)*  toroid_test::add_to \(2 times\): "):
+        close(torch.compile(f, backend="toroid")(x, ours), f(x, eagers))
+    close(ours, eagers)
+
+
+def test_regions_are_part_of_the_graph():
+    @torch.compiler.nested_compile_region
+    def layer(x, weight):
+        return (x @ weight).sin()
+
+    def f(x, weight):
+        for _ in range(3):
+            x = layer(x, weight)
+        return x.sum()
+
+    x, weight = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    expected = torch.autograd.grad(f(x, weight), (x, weight))
+    close(torch.autograd.grad(compiled(f)(x, weight), (x, weight)), expected)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_flexible_attention():
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    bias, mask = torch.randn(16, 16), create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 16, 16, device="cpu")
+
+    def f(q, k):
+        return flex_attention(q.sin(), k, k, score_mod=lambda s, b, h, i, j: s + bias[i, j], block_mask=mask)
+
+    q, k = torch.randn(2, 2, 16, 8), torch.randn(2, 2, 16, 8)
+    close(compiled(f)(q, k), f(q, k))
