@@ -40,4 +40,5 @@ library=$folder/toroid/libtoroid_compiler.so.1
 cp --dereference "$build/libtoroid_compiler.so.1" "$library.new" && mv "$library.new" "$library"
 g++ -shared -o "$folder/toroid/new.so" "$folder"/objects/*.o "$library" -Wl,-rpath,'$ORIGIN' -Wl,--gc-sections
 mv "$folder/toroid/new.so" "$folder/toroid/_core$suffix"
+[[ ! -d $build/run_side ]] || ln -sfn "$build/run_side" "$folder/toroid/run_side" # what toroid.compile(output=...) takes
 for each in "$here"/toroid/*; do ln -sfn "$each" "$folder/toroid/$(basename "$each")"; done

@@ -153,7 +153,12 @@ bool Argument::set_from_dlpack(nb::handle object, const char* name) {
     if (copy = resolved(object); copy.is_valid()) export_tensor = copy.attr("__dlpack__");
   }
   nb::dict options;
-  const nb::object device = object.attr("__dlpack_device__")();
+  const nb::object device_of = nb::getattr(object, "__dlpack_device__", nb::none());
+  if (device_of.is_none() && kind_ == Kind::Jax)
+    raise_named("InputTypeError", "input '" + std::string(name) +
+                                      "' is a value that JAX traces: call the model outside of jax.jit, or in it by jax.pure_callback");
+  if (device_of.is_none()) return false;
+  const nb::object device = device_of();
   // What is in the object is there for the default stream of its GPU.
   if (nb::cast<int>(device[0]) == kDLCUDA) options["stream"] = 1;
   try {

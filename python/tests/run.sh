@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tries the wheels of a folder: each given Python, or each of 3.10 to 3.14 that is found, gets an empty environment with the wheel alone, then
-# with NumPy (from PyPI). Runs the example of docs/python.md there, too. With TOROID_TORCH_PYTHON also the tests with that Python's PyTorch.
+# with NumPy (from PyPI). Runs the example of docs/python.md there, too. With TOROID_TEST_JAX also the tests of arrays of JAX, with
+# TOROID_TORCH_PYTHON those with that Python's PyTorch.
 #
-# usage: [TOROID_TORCH_PYTHON=python] [TOROID_TEST_FULL=1] run.sh WHEELS [PYTHON...]
+# usage: [TOROID_TORCH_PYTHON=python] [TOROID_TEST_JAX=1] [TOROID_TEST_FULL=1] run.sh WHEELS [PYTHON...]
 set -euo pipefail
 wheels=$(realpath "${1:?"usage: run.sh WHEELS [PYTHON...]"}")
 shift
@@ -58,6 +59,13 @@ for python in "${pythons[@]}"; do
   if "${pip[@]}" numpy 2>/dev/null; then
     run_tests "$environment/bin/python" -m unittest -q test_models.NumPy test_models.WrongInputs
     with=with
+  fi
+  if [[ -z ${TOROID_TEST_JAX:-} ]]; then
+    echo "SKIPPED: arrays of JAX, for TOROID_TEST_JAX is not set"
+  elif "${pip[@]}" jax; then
+    run_tests "$environment/bin/python" -m unittest -q test_jax
+  else
+    echo "SKIPPED: arrays of JAX, which there is none of for $("$python" --version)"
   fi
   echo "$("$python" --version): passed, $with NumPy"
 done

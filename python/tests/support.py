@@ -1,9 +1,11 @@
 """What the tests share: programs, arrays without NumPy, models with trees of their own."""
 
 import array
+import contextlib
 import json
 import os
 import pathlib
+import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,6 +35,15 @@ def integers(values):
 def values(result):
     """The elements of an array of any library, as nested lists."""
     return memoryview(result).tolist() if not hasattr(result, "tolist") else result.tolist()
+
+
+@contextlib.contextmanager
+def written(text):
+    """The path of a file with the text, for as long as the block runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "program.txt")
+        path.write_text(text)
+        yield path
 
 
 def leaf():

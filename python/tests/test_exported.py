@@ -1,4 +1,4 @@
-"""Arrays of PyTorch and JAX, and ExportedPrograms. Skipped without PyTorch."""
+"""Arrays of PyTorch, and ExportedPrograms. Skipped without PyTorch."""
 
 import collections
 import os
@@ -140,16 +140,6 @@ class Torch(unittest.TestCase):
                     toroid.compile(model)
         with self.assertRaisesRegex(toroid.ArgumentError, "torch.compile"):
             toroid.compile(torch.nn.Linear(2, 2))
-
-    def test_jax(self):
-        try:
-            import jax
-        except ImportError:
-            self.skipTest("needs JAX")
-        x = jax.numpy.ones((2, 3), jax.numpy.float32)
-        y = self.scaled(x)
-        self.assertIsInstance(y, jax.Array)
-        self.assertEqual(y.tolist(), [[1, 2, 3]] * 2)
 
     @unittest.skipIf(torch is not None and not torch.cuda.is_available(), "needs a GPU")
     def test_cuda(self):
