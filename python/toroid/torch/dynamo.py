@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import Any, Callable
 
 import torch
 import torch.fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils.checkpoint import CheckpointPolicy
 
 from .compile import compile_fx_graph
 from .options import read_options
@@ -35,6 +37,27 @@ def _parameters(gm: torch.fx.GraphModule, example_inputs: list) -> list:
     return found
 
 
+def _partition(keeps_random: bool) -> Callable:
+    """PyTorch's min-cut partitioner. Of checkpointed regions it computes all anew but what random operators gave, which is kept: they
+    would have to draw the same numbers again. keeps_random: they run in eager PyTorch, which does draw them again."""
+
+    def partition(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
+        if not keeps_random:
+            for node in joint.graph.nodes:
+                if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+                    _keep(node)
+        return min_cut_rematerialization_partition(joint, *arguments, **named)
+
+    return partition
+
+
+def _keep(node: torch.fx.Node) -> None:
+    node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    for user in node.users:
+        if user.target is operator.getitem:
+            _keep(user)
+
+
 def backend(
     gm: torch.fx.GraphModule, example_inputs: list, *, mode: str | None = None, options: dict | None = None, **kwargs: Any
 ) -> Callable:
@@ -55,6 +78,6 @@ def backend(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_partition(chosen.fallback_random),
     )
     return through_autograd(gm, example_inputs)

@@ -1,0 +1,202 @@
+"""Training with torch.compile(backend="toroid"): what loops around the model do, beside eager PyTorch."""
+
+import copy
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_support import Block, F, close, compiled, fresh, nn  # noqa: E402, F401
+
+
+def both(train, model=None, tolerance=1e-3):
+    """The parameters after train(model, call), with toroid and in eager, must be the same."""
+    model = model or nn.Sequential(Block(), nn.Linear(16, 4))
+    twin = copy.deepcopy(model)
+    train(model, model)
+    train(twin, compiled(twin))
+    for expected, actual in zip(model.parameters(), twin.parameters()):
+        close(actual, expected, tolerance)
+
+
+def batches(count=4):
+    generator = torch.Generator().manual_seed(3)
+    return [(torch.randn(8, 16, generator=generator), torch.randint(0, 4, (8,), generator=generator)) for _ in range(count)]
+
+
+def test_gradient_scaler_skips_steps_that_overflow():
+    scales = []
+
+    def train(model, call):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3)
+        for i, (x, y) in enumerate(batches(6)):
+            x = x * 1e6 if i in (1, 2) else x  # more than float16 holds
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = F.cross_entropy(call(x).float(), y)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        scales.append(scaler.get_scale())
+
+    both(train, nn.Linear(16, 4), 1e-2)
+    assert scales == [2.0**9, 2.0**9]
+
+
+def test_autocast_around_and_inside():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Block(), nn.Linear(16, 4)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                x = self.first(x)
+                with torch.autocast("cpu", enabled=False):
+                    return self.second(x.float())
+
+    def train(model, call):
+        for x, y in batches():
+            F.cross_entropy(call(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+
+    both(train, Mixed(), 2e-2)
+
+
+def test_gradients_accumulate_over_batches():
+    def train(model, call):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        for i, (x, y) in enumerate(batches(6)):
+            (F.cross_entropy(call(x), y) / 3).backward()
+            if i % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=i == 2)
+
+    both(train)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing(reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks, self.last = nn.ModuleList(Block() for _ in range(2)), nn.Linear(16, 4)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = checkpoint(lambda each, block=block: F.dropout(block(each), 0.0), x, use_reentrant=reentrant)
+            return self.last(x)
+
+    def train(model, call):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in batches():
+            optimizer.zero_grad()
+            F.cross_entropy(call(x.requires_grad_(reentrant)), y).backward()
+            optimizer.step()
+
+    both(train, Deep())
+
+
+def test_checkpointed_dropout_draws_the_same_mask_again():
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.ones(64, 64, requires_grad=True)
+    y = compiled(lambda x: checkpoint(lambda each: F.dropout(each.sin(), 0.5).cos(), x, use_reentrant=False))(x)
+    y.sum().backward()
+    assert torch.equal(y == 1, x.grad == 0)
+
+
+def test_optimizer_in_the_graph():
+    def train(model, call):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        step = optimizer.step if call is model else torch.compile(optimizer.step, backend="toroid")
+        for x, y in batches():
+            optimizer.zero_grad()
+            F.cross_entropy(call(x), y).backward()
+            step()
+
+    both(train)
+
+
+def test_hooks_and_double_backward_are_eagers():
+    model, x = Block(), torch.randn(4, 16, requires_grad=True)
+    twin = copy.deepcopy(model)
+    step, found = compiled(twin), []
+    for each, call in ((model, model), (twin, step)):
+        seen = []
+        each.up.weight.register_hook(lambda g, seen=seen: seen.append(g.clone()) or g * 2)
+        call(x).square().sum().backward()
+        found.append((seen, each.up.weight.grad))
+    close(found[1], found[0], 1e-3)
+    with pytest.raises(RuntimeError, match="create_graph"):
+        (gradient,) = torch.autograd.grad(step(x).square().sum(), x, create_graph=True)
+        gradient.sum().backward()
+
+
+DISTRIBUTED = """
+import copy, datetime, logging, sys, torch
+from torch import nn
+import torch.distributed as dist
+import toroid.torch
+sys.path.insert(0, sys.argv[1])
+from torch_support import Block
+rank = int(sys.argv[2])
+dist._DEFAULT_FIRST_BUCKET_BYTES = 4000
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60))
+torch.manual_seed(0)
+model = nn.Sequential(Block(), Block(), nn.Linear(16, 4))
+twin = copy.deepcopy(model)
+said = []
+handler = logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("toroid.torch").addHandler(handler)
+logging.getLogger("toroid.torch").setLevel(logging.INFO)
+for each in (model, twin):
+    parallel = nn.parallel.DistributedDataParallel(each, bucket_cap_mb=0.004)
+    call = torch.compile(parallel, backend="toroid") if each is twin else parallel
+    optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+    torch.manual_seed(10 + rank)
+    for _ in range(3):
+        optimizer.zero_grad()
+        call(torch.randn(8, 16)).square().mean().backward()
+        optimizer.step()
+forwards = sum("_forward: text" in text for text in said)
+assert forwards > 1, said
+for expected, actual in zip(model.parameters(), twin.parameters()):
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
+    others = [torch.empty_like(actual) for _ in range(2)]
+    dist.all_gather(others, actual.detach())
+    torch.testing.assert_close(others[0], others[1], rtol=0, atol=0)
+print(forwards)
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo")
+def test_data_parallel_training_is_cut_at_buckets():
+    here = str(pathlib.Path(__file__).parent)
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store")
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-W", "error::toroid.torch.FallbackWarning", "-c", DISTRIBUTED, here, str(rank), store],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+            for rank in range(2)
+        ]
+        told = [each.communicate(timeout=120)[0] for each in started]
+    assert [each.returncode for each in started] == [0, 0], "\n".join(told)
