@@ -99,11 +99,12 @@ void RuntimePool::start_workers(int count) {
     for (int i = 1; i <= count; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception&) {  // no thread, or no memory for one: those that there are do the work
   }
+  threads_ = static_cast<int>(workers_.size()) + 1;
 }
 
 // In the child of a fork, which one thread runs. What the threads were at is lost with the call of the parent that they did it for.
 void RuntimePool::forget_workers() {
-  lost_workers_ += static_cast<int>(workers_.size());
+  lost_workers_ = threads_ - 1;
   new std::vector<std::thread>(std::move(workers_));  // there is nothing to join: they are left behind
   workers_.clear();
   issued_ = 0;
@@ -237,8 +238,7 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
   grain = std::max<int64_t>(1, grain);
   bool& is_inside = inside_call.get();
   if (host_.parallel_for != nullptr && n > grain && !is_inside) return run_on_host(n, grain, body, argument);
-  const bool is_alone = workers_.empty() && lost_workers_ == 0;
-  if (n <= grain || is_alone || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
+  if (n <= grain || threads() == 1 || is_inside || busy_.exchange(true, std::memory_order_acquire)) {
     body(argument, 0, n);
     return;
   }

@@ -38,7 +38,7 @@ class RuntimePool {
 
   // Those that a pool of `threads` asks the system for, the caller's included.
   static int threads_for(int threads);
-  int threads() const { return host_.parallel_for != nullptr ? host_.threads : static_cast<int>(workers_.size()) + lost_workers_ + 1; }
+  int threads() const { return host_.parallel_for != nullptr ? host_.threads : threads_.load(std::memory_order_relaxed); }
   // Those that a call from here would run on: 1 inside a body.
   int threads_from_here() const;
   // Runs body over pieces that cover [0, n), each at least `grain` long. Returns when all are done. A call from inside
@@ -81,7 +81,8 @@ class RuntimePool {
   HostThreads host_;
   std::vector<std::thread> workers_;
   RuntimePool* next_of_process_ = nullptr;
-  int lost_workers_ = 0;            // of the process that this one is a fork of: as many are to be started
+  int lost_workers_ = 0;            // of the process that this one is a fork of: whoever makes the pool busy starts as many
+  std::atomic<int> threads_{1};     // the caller's, the workers', and those that are to be started
   std::vector<Share> shares_;       // by thread; the caller's is the first
   std::vector<Progress> progress_;  // the same
   int64_t issued_ = 0;              // pieces of all calls so far

@@ -77,6 +77,36 @@ TEST(RuntimePool, StartsAnewInAChildOfFork) {
   EXPECT_EQ(sum(), 3);
 }
 
+// Many threads of the child find the pool without workers at once: one starts them, the others see the same number of threads meanwhile.
+TEST(RuntimePool, StartsAnewForManyThreadsOfAChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends a child that starts threads of its own";
+#endif
+  RuntimePool pool(3);
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(30);
+      std::atomic<int64_t> sum{0};
+      std::atomic<int> wrong{0};
+      std::vector<std::thread> callers;
+      for (int i = 0; i < 8; ++i) {
+        callers.emplace_back([&] {
+          for (int call = 0; call < 20; ++call) {
+            if (pool.threads() != 3) ++wrong;
+            pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+          }
+        });
+      }
+      for (std::thread& caller : callers) caller.join();
+      ::_exit(sum == 8 * 20 * 100 && wrong == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "round " << round;
+  }
+}
+
 TEST(RuntimePool, PiecesAreAtLeastAGrainLong) {
   RuntimePool pool(3);
   std::atomic<int> pieces{0};
