@@ -36,9 +36,14 @@ std::optional<sym::Expr> padding_index(const Args& a) {
 std::vector<Tensor> embedding_bag(Decomposer& d, const Args& a) {
   const int64_t mode = a.constant("mode");
   if (mode < 0 || mode > 2) throw Error(ErrorKind::InvalidModel, fmt::format("embedding_bag mode {}", mode));
-  const formula::EmbeddingBag bags = formula::embedding_bag(
+  formula::EmbeddingBag bags = formula::embedding_bag(
       a.tensor("weight"), a.tensor("indices"), a.tensor("offsets"), a.optional_tensor("per_sample_weights"),
       {.mode = static_cast<formula::BagMode>(mode), .padding_index = padding_index(a), .has_last_offset = a.flag("include_last_offset")});
+  // What PyTorch keeps on a CPU: of sums no sizes, of means the sizes twice. On a GPU it counts all bags.
+  const bool on_cpu = d.recorded.size() < 3 || d.recorded[2].device.type == Device::Type::Cpu;
+  const auto kept_mode = static_cast<formula::BagMode>(mode);
+  if (on_cpu && kept_mode == formula::BagMode::Sum) bags.bag_size = bags.maxima;
+  if (on_cpu && kept_mode == formula::BagMode::Mean) bags.maxima = bags.bag_size;
   auto sized_as_recorded = [&](size_t i, Tensor x) {
     if (i >= d.recorded.size() || x.rank() == 0) return x;
     const TensorType& type = d.recorded[i];
