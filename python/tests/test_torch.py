@@ -3,6 +3,7 @@
 import copy
 import logging
 import math
+import os
 import pickle
 import threading
 import warnings
@@ -322,10 +323,10 @@ def test_frozen_parameters_are_constants_as_long_as_nobody_writes_to_them():
     assert model.up.weight.grad is not None
 
 
-def test_threads_call_one_program():
+def test_a_hundred_threads_call_one_program():
     model = Block()
     step = compiled(model)
-    xs = [torch.randn(4, 16) for _ in range(16)]
+    xs = [torch.randn(4, 16) for _ in range(100)]
     with torch.no_grad():
         expected = [model(x) for x in xs]
         step(xs[0])
@@ -342,6 +343,23 @@ def test_threads_call_one_program():
     for thread in threads:
         thread.join()
     close(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_calls_what_its_parent_compiled():
+    step = compiled(lambda x: (x @ x).softmax(1))
+    x = torch.randn(64, 64)
+    expected = step(x).clone()
+    child = os.fork()
+    if child == 0:
+        found, threads = [None] * 4, []
+        for i in range(len(found)):
+            threads.append(threading.Thread(target=lambda i=i: found.__setitem__(i, step(x))))
+            threads[-1].start()
+        for thread in threads:
+            thread.join(30)
+        os._exit(0 if all(each is not None and torch.equal(each, expected) for each in found) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_options_are_checked():

@@ -1,5 +1,6 @@
 """Operators that hold a graph and are no control flow are replaced by their nodes: regions that Dynamo compiles once and calls often
-(``torch.compiler.nested_compile_region``), and flex_attention, by PyTorch's own definition in ATen's operators."""
+(``torch.compiler.nested_compile_region``), and flex_attention, by PyTorch's own definition in ATen's operators. So is what decompositions
+of PyTorch's make that ATen has a name for."""
 
 from __future__ import annotations
 
@@ -53,6 +54,10 @@ def _traced(node: torch.fx.Node, definition: Callable) -> tuple[torch.fx.Graph, 
 
 def expand(gm: torch.fx.GraphModule) -> None:
     """Replaces all such nodes, also those within them. One that PyTorch cannot trace stays, and runs in eager PyTorch."""
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and str(node.target) == "prims.fma.default":
+            a, b, c = node.args
+            node.target, node.args = torch.ops.aten.addcmul.default, (c, a, b)
     kept: set[torch.fx.Node] = set()
     while found := [node for node in gm.graph.nodes if node not in kept and _definition(node) is not None]:
         for node in found:
