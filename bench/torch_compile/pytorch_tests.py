@@ -82,7 +82,9 @@ def _load(folder: str, file: str):
     toroid.torch.dynamo._is_full_graph = lambda: False  # most tests ask for one graph of Dynamo's; a cut in it compares results as well
 
     def compile_fx(model, example_inputs, *_, **__):
-        return toroid.torch.backend(model, example_inputs)
+        import torch
+
+        return toroid.torch.backend(model, example_inputs, options={"fallback_random": torch._inductor.config.fallback_random})
 
     inductor.compile_fx = compile_fx
     sys.path[:0] = [folder, os.path.join(folder, "inductor"), os.path.dirname(folder)]

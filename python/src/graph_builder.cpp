@@ -38,6 +38,7 @@ class TorchTensor {
     } else if (const ExchangeApi* const exchange = array_type(Py_TYPE(object.ptr())).exchange; exchange != nullptr) {
       if (exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
       if (tensor_.dtype.code == kDLComplex) take_pairs();
+      if (is_float8(tensor_.dtype) && wanted.code == kDLUInt && wanted.bits == 8) tensor_.dtype = wanted;  // programs hold their bits
       if (tensor_.dtype.code != wanted.code || tensor_.dtype.bits != wanted.bits)
         raise_named("InputError", std::string("input '") + name + "' does not have the dtype that its graph was compiled for");
     } else {
@@ -48,6 +49,9 @@ class TorchTensor {
 
  private:
   static DLTensor number(DLDataType dtype, void* data) { return {data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0}; }
+
+  // DLPack's codes of 8-bit floats are those from kDLFloat8_e3m4 to kDLFloat8_e8m0fnu.
+  static bool is_float8(DLDataType dtype) { return dtype.bits == 8 && dtype.lanes == 1 && dtype.code >= 7 && dtype.code <= 14; }
 
   // Programs have pairs of real numbers in the place of complex ones (docs/operators.md).
   void take_pairs() {

@@ -73,6 +73,11 @@ done
 if [[ -n ${TOROID_TORCH_PYTHON:-} ]]; then
   "$TOROID_TORCH_PYTHON" -m pip --quiet --disable-pip-version-check install --no-index --no-deps --find-links "$wheels" --target "$work/package" toroid
   PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -W ignore -m unittest -q test_exported
+  if "$TOROID_TORCH_PYTHON" -c 'import torchao' 2>/dev/null; then
+    PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -W ignore -m unittest -q test_torchao
+  else
+    echo "SKIPPED: test_torchao.py, for there is no torchao"
+  fi
   if "$TOROID_TORCH_PYTHON" -c 'import pytest' 2>/dev/null; then
     PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -m pytest -q -p no:cacheprovider test_torch.py test_torch_graphs.py test_torch_training.py
   else

@@ -240,6 +240,19 @@ def test_complex_numbers():
     close(compiled(h)(z), h(z))
 
 
+def test_eight_bit_floats():
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        weight = torch.randn(16, 8).to(dtype)
+
+        def f(x, w):
+            return x @ w.to(x.dtype), w[1:], (x * 2).to(w.dtype)
+
+        x = torch.randn(4, 16)
+        for actual, expected in zip(compiled(f)(x, weight), f(x, weight)):
+            assert actual.dtype == expected.dtype
+            close(actual.float(), expected.float())
+
+
 def test_numbers_as_arguments_and_results():
     def f(x, n, s):
         return x * n + s, x.shape[0] * n

@@ -101,7 +101,7 @@ def _model_file(model, folder):
         import torch
 
         path = os.path.join(folder, "model.pt2")
-        torch.export.save(model, path)
+        torch.export.save(_without_subclasses(model), path)
         return path
     if not isinstance(model, (str, bytes, os.PathLike)):
         kind = type(model).__qualname__
@@ -115,6 +115,13 @@ def _model_file(model, folder):
     path = os.fsdecode(os.fspath(model))
     _refuse_torchscript(path)
     return path
+
+
+def _without_subclasses(exported):
+    """The program itself; of one with tensor subclasses, or torchao's operators, one that PyTorch has taken apart."""
+    names = (str(node.target) for node in exported.graph_module.graph.nodes if node.op == "call_function")
+    is_apart = not any(name.startswith(("export.access_subclass_inner_tensor", "torchao.")) for name in names)
+    return exported if is_apart else exported.run_decompositions()
 
 
 _TORCHSCRIPT_HELP = (

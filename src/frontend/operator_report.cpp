@@ -29,6 +29,14 @@ Error unsupported_operators(std::span<const OperatorUse> operators, std::string_
                                           [](const OperatorUse& use) { return use.op.starts_with("torch._functorch.predispatch."); });
   if (has_transforms)
     return error.help("export the model with torch.export.export(…).run_decompositions({}), which computes these transforms");
+  // torchao's quantised weights are such tensors, and its own operators are formulas of ATen's.
+  const bool has_subclasses = std::any_of(operators.begin(), operators.end(), [](const OperatorUse& use) {
+    return use.op.starts_with("export::access_subclass_inner_tensor") || use.op.starts_with("torchao::");
+  });
+  if (has_subclasses)
+    return error.help(
+        "export the model with torch.export.export(…).run_decompositions(), which takes tensor subclasses and torchao's "
+        "operators apart");
   return error.help(
       fmt::format("'toroid ops --missing {}' lists every unsupported operator and where it is used; docs/unsupported-operators.md says "
                   "what can be done",

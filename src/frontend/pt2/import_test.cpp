@@ -372,6 +372,17 @@ TEST(ImportPt2, ReportsAllUnsupportedOperatorsTogether) {
   EXPECT_STARTS_WITH(report_of(model), "error: operator 'mylib::fast_mm' is not supported\n");
 }
 
+TEST(ImportPt2, SaysHowTensorSubclassesAreTakenApart) {
+  for (const std::string_view op : {"torch.ops.export.access_subclass_inner_tensor.default", "torch.ops.torchao.quantize_affine.default"}) {
+    Pt2ForTest model;
+    replace(model.model_json, "torch.ops.aten.mm.default", op);
+    EXPECT_NE(
+        report_of(model).find("help: export the model with torch.export.export(…).run_decompositions(), which takes tensor subclasses"),
+        std::string::npos)
+        << op;
+  }
+}
+
 TEST(ImportPt2, CountsOperators) {
   const std::vector<OperatorUse> uses = pt2_operators(kConformance / "models" / "cond.pt2");
   std::string text;

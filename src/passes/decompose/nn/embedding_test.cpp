@@ -5,7 +5,8 @@ namespace toroid {
 namespace {
 
 // A table of four rows; bags of two, none and three indices.
-#define TOROID_BAGS {"f32[4, 2] = [1, 2, 3, 4, 5, 6, 7, 8]", "i64[5] = [1, 3, 0, 0, 2]", "i64[3] = [0, 2, 2]"}
+#define TOROID_BAGS \
+  { "f32[4, 2] = [1, 2, 3, 4, 5, 6, 7, 8]", "i64[5] = [1, 3, 0, 0, 2]", "i64[3] = [0, 2, 2]" }
 
 const OperatorCase kBags[] = {
     {"aten::_embedding_bag(x0, x1, x2, false, 0, false, none, false, 3)",
