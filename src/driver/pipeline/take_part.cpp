@@ -1,30 +1,17 @@
 #include "driver/pipeline/take_part.h"
 
-#include <cstdlib>
-#include <limits>
-
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "base/file/file.h"
 #include "passes/constant_values.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
-#include "support/text/number.h"
+#include "support/process/launcher.h"
 
 namespace toroid {
 namespace {
 
-// Open MPI's, MPICH's and those of its kind, MVAPICH's, Slurm's, torchrun's.
-constexpr const char* kRankVariables[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "RANK"};
-
 int rank_of_launcher() {
-  for (const char* name : kRankVariables) {
-    const char* const variable = std::getenv(name);
-    if (variable == nullptr) continue;
-    const std::optional<int64_t> rank = number_of(variable);
-    if (rank && *rank <= std::numeric_limits<int>::max()) return static_cast<int>(*rank);
-  }
+  if (const std::optional<int> rank = launched_rank()) return *rank;
   throw Error(ErrorKind::InvalidOption, "no launcher says which of the processes this is")
       .help("start it by mpirun, srun or torchrun, or add --rank 0");
 }
