@@ -62,4 +62,9 @@ CacheLease Cache::acquire(const CacheKey& key, std::chrono::milliseconds patienc
   });
 }
 
+std::optional<CacheLease> Cache::try_acquire(const CacheKey& key) {
+  CacheLease lease = acquire(key, std::chrono::milliseconds(0));
+  return lease.is_overtaken() ? std::nullopt : std::optional(std::move(lease));
+}
+
 }  // namespace toroid

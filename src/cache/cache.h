@@ -35,6 +35,7 @@ class CacheLease {
  private:
   friend class Cache;
   CacheLease(Lease local, std::optional<RemoteLease> remote) : local_(std::move(local)), remote_(std::move(remote)) {}
+  bool is_overtaken() const { return local_.state() == LeaseState::Overtaken || (remote_ && remote_->state() == LeaseState::Overtaken); }
   Lease local_;
   std::optional<RemoteLease> remote_;  // given back first
 };
@@ -59,6 +60,8 @@ class Cache {
 
   // Waits while somebody else, here or elsewhere, holds the key, for `patience` at most each.
   CacheLease acquire(const CacheKey& key, std::chrono::milliseconds patience);
+  // The same without waiting: none where somebody else holds the key.
+  std::optional<CacheLease> try_acquire(const CacheKey& key);
 
   Store& store() { return store_; }
   ReadOnlyBase* base() { return base_ ? &*base_ : nullptr; }  // null: there is none
