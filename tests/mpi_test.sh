@@ -39,7 +39,7 @@ exec "$1" run "$2/model.txt" --inputs "$2/in$rank" --expect "$2/${3:-out$rank}" 
 EOF
 chmod +x "$folder/rank.sh"
 launch=(mpirun)
-mpirun --version 2>&1 | grep -q 'Open MPI' && launch+=(--oversubscribe --allow-run-as-root)
+mpirun --version 2>&1 | grep -q 'Open MPI' && launch+=(--oversubscribe --allow-run-as-root --bind-to none)
 export TOROID_CACHE_DIR=$folder/cache
 
 timeout 120 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
@@ -67,10 +67,10 @@ graph(x: f32[1, 1]) {
 }
 EOF
 echo '* columns' >"$folder/rules"
-floats in0 '1,1' "${one[@]}" >"$folder/in"
-floats out0 1 "${three[@]}" >"$folder/out"
-timeout 60 "${launch[@]}" -n 2 "$toroid" run "$folder/whole.txt" --tensor-parallel 2 --shard-rules "$folder/rules" --inputs "$folder/in" --expect \
-  "$folder/out" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+floats in0 '1,1' "${one[@]}" >"$folder/in_of_two"
+floats out0 1 "${three[@]}" >"$folder/out_of_two"
+timeout 60 "${launch[@]}" -n 2 "$toroid" run "$folder/whole.txt" --tensor-parallel 2 --shard-rules "$folder/rules" --inputs "$folder/in_of_two" --expect \
+  "$folder/out_of_two" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c '1 tensors, 0 differ' "$folder/said") == 2 ]] || { cat "$folder/said" && exit 1; }
 
 # A Llama that toroid cuts for four of them gives in each what PyTorch's whole one gives.
@@ -79,6 +79,12 @@ echo '* columns' >"$folder/rules"
 timeout 120 "${launch[@]}" -n 4 "$toroid" run "$llama.pt2" --tensor-parallel 4 --shard-rules "$folder/rules" --inputs "$llama.in.safetensors" \
   --expect "$llama.out.safetensors" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c ' tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
+
+# Processes that compile one program together: the first writes it, and it computes what it should.
+"${launch[@]}" -n 2 "$toroid" compile "$folder/whole.txt" --mode max --spread -o "$folder/spread.so" >"$folder/said" 2>&1 ||
+  { cat "$folder/said" && exit 1; }
+[[ $(grep -cE '^part [12]/2: ' "$folder/said") == 2 && $(grep -c 'spread.so: ' "$folder/said") == 1 ]] || { cat "$folder/said" && exit 1; }
+"$toroid" run "$folder/spread.so" --inputs "$folder/in_of_two" --expect "$folder/out_of_two" >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 
 # Too few of them, and one whose file is missing, in which the others would wait.
 ! timeout 60 "${launch[@]}" -n 2 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1

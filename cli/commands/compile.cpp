@@ -22,6 +22,7 @@
 #include "runtime/program/loaded_program.h"
 #include "runtime/program/package.h"
 #include "runtime/program/safetensors_weights.h"
+#include "support/process/launcher.h"
 #include "support/signing.h"
 
 namespace toroid::cli {
@@ -66,11 +67,47 @@ void print_compiled(const std::string& file, const ProgramLibrary& library, std:
   }
 }
 
+// The part of the work that --part or --spread gives this process; none without either.
+std::optional<Part> part_of(const std::string& text, bool spread, bool no_cache, const CompileModelOptions& options) {
+  if (text.empty() && !spread) return std::nullopt;
+  const char* const flag = spread ? "--spread" : "--part";
+  if (spread && !text.empty()) throw Error(ErrorKind::InvalidOption, "--part and --spread say the same").help("leave one of them out");
+  if (no_cache) {
+    throw Error(ErrorKind::InvalidOption,
+                fmt::format("{} cannot be combined with --no-cache: processes share their work by the cache", flag))
+        .help("leave out --no-cache");
+  }
+  if (!spread) return parse_part(text);
+  if (options.shard.processes > 1 && options.shard.rank < 0) {
+    throw Error(ErrorKind::InvalidOption, "the launcher's rank cannot be both a part of the work and one of --tensor-parallel's processes")
+        .help("add --rank to say whose program is compiled");
+  }
+  const std::optional<Launched> launched = launched_anywhere();
+  if (!launched) {
+    throw Error(ErrorKind::InvalidOption, "no launcher says which of several processes this is")
+        .help("start it by mpirun or srun or as a Slurm array, or give --part 1/4");
+  }
+  return Part{launched->rank + 1, launched->processes};
+}
+
+// What this process did of the common work.
+void print_part(Part part, const CompiledModel& model, const CompileModelOptions& options) {
+  std::string text = fmt::format("part {}: ", to_string(part));
+  if (model.choices.empty() && model.objects == 0) {
+    text += model.from_cache ? "all was in the cache" : "there was nothing to share";
+  } else {
+    if (options.choose.measure) text += model.tuning.summary() + "; ";
+    text += model.objects == 0 ? "the library was in the cache"
+                               : fmt::format("{} of {} objects compiled here", model.objects_made, model.objects);
+  }
+  fmt::print(stderr, "{}\n", text);
+}
+
 }  // namespace
 
 int cmd_compile(int argc, const char* const* argv) {
-  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path, key_path;
-  bool no_cache = false;
+  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path, key_path, part;
+  bool no_cache = false, spread = false;
   CompileModelOptions options;
   std::string save_source, benchmark, source, dump_ir, lock_path, write_lock_path, log_path;
   std::vector<std::string> variants;
@@ -107,6 +144,10 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
   flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
+  flags.add_option("--part", part,
+                   "which of several processes with a common cache this is, as 2/4: it begins with this part of the measuring and "
+                   "compiling, and ends when all is done; without --output it writes nothing");
+  flags.add_flag("--spread", spread, "the same by the launcher (mpirun, srun, a Slurm array); the first writes the output");
   flags.add_option("--variant", variants,
                    "a further form of the program for calls with these sizes, as in image.0=1,image.2=128 (INPUT.DIM=SIZE, or a symbol's "
                    "name); may be repeated");
@@ -117,7 +158,12 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("--emit-source", source, "in the place of a library: a new folder with its sources and weights, which CMake builds");
   flags.add_option("--dump-ir", dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
   if (const auto status = flags.read(argc, argv)) return *status;
-  if (output.empty() + benchmark.empty() + source.empty() != 2) {
+  options.part = part_of(part, spread, no_cache, options);
+  if (options.part && !(benchmark.empty() && source.empty()))
+    throw Error(ErrorKind::InvalidOption, "several processes make a library, and no folder of sources")
+        .help("leave out --part or --spread");
+  const bool writes = !output.empty() && (!spread || options.part->number == 1);
+  if (!(options.part && output.empty()) && output.empty() + benchmark.empty() + source.empty() != 2) {
     throw Error(ErrorKind::InvalidOption, "one of --output, --emit-source and --emit-benchmark is needed, and one alone")
         .help("add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
@@ -152,6 +198,7 @@ int cmd_compile(int argc, const char* const* argv) {
   if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
   for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
 
+  if (options.part && !writes) write_lock_path = log_path = "";  // by whoever writes the output
   for (const std::string& path : {write_lock_path, log_path}) {
     if (!path.empty()) check_writable(path);
   }
@@ -159,7 +206,7 @@ int cmd_compile(int argc, const char* const* argv) {
   options.archive_prefix = prefix_of_output(output, options);
   const bool is_archive = !options.archive_prefix.empty();
   const bool is_safetensors = std::filesystem::path(weights_path).extension() == kSafetensorsExtension;
-  if (!output.empty()) check_outputs(output, weights_path);
+  if (writes) check_outputs(output, weights_path);
   options.keep_sources = !source.empty();
   if (!key_path.empty() && (is_archive || is_safetensors || output.empty())) {
     throw Error(ErrorKind::InvalidOption, "only libraries and their own files of weights are signed").help("leave --sign out");
@@ -175,7 +222,8 @@ int cmd_compile(int argc, const char* const* argv) {
                watch.milliseconds() / 1e3, source, source, source);
     return 0;
   }
-  if (benchmark.empty()) {
+  if (options.part) print_part(*options.part, model, options);
+  if (benchmark.empty() && writes) {
     write_compiled(model, output, weights_path, session);
     if (key) {
       RuntimePool pool(0);
@@ -183,10 +231,12 @@ int cmd_compile(int argc, const char* const* argv) {
       sign_package(output, output, key->public_key, by_key, pool);
       if (!weights_path.empty()) sign_package(weights_path, output, key->public_key, by_key, pool);
     }
-  } else {
+  } else if (!benchmark.empty()) {
     emit_benchmark(benchmark, model, options, session.toolchain());
   }
-  if (is_archive) {
+  if (!writes && benchmark.empty()) {
+    // Whoever writes it says what it is.
+  } else if (is_archive) {
     fmt::print(stderr, "{}: for {}; {} has what a program calls\n", output, isas_text(model.levels),
                std::filesystem::path(output).replace_extension("h").string());
   } else {

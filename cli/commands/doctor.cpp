@@ -24,10 +24,12 @@
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/vendors/blas_lt.h"
 #include "runtime/pool/pool.h"
+#include "support/process/launcher.h"
 #include "toolchain/amdgcn.h"
 #include "toolchain/halide/halide.h"
 #include "toolchain/toolchain.h"
 #include "toolchain/triton/triton.h"
+#include "tune/identity.h"
 
 namespace toroid::cli {
 namespace {
@@ -154,6 +156,18 @@ void check_remote_cache(std::vector<Finding>& findings) {
   }
 }
 
+// What --spread goes by. Nothing to say where nobody started several processes.
+void check_parts(std::vector<Finding>& findings) {
+  const std::optional<Launched> launched = launched_anywhere();
+  if (!launched || launched->processes == 1) return;
+  const char* const remote = std::getenv("TOROID_REMOTE_CACHE");
+  const bool has_remote = remote != nullptr && *remote != '\0';
+  findings.push_back({"parts", has_remote ? State::Good : State::Note,
+                      fmt::format("{} of {}, by {}{}", launched->rank + 1, launched->processes, launched->by,
+                                  has_remote ? "" : "; without a remote cache, those of one machine alone share their work"),
+                      has_remote ? "" : "set TOROID_REMOTE_CACHE to a Redis or HTTP server that all machines reach"});
+}
+
 void check_memory_and_folders(std::vector<Finding>& findings) {
   try {
     const TempFolder folder;
@@ -223,6 +237,7 @@ void check_libraries(std::vector<Finding>& findings) {
   look_for(
       findings, "processes", [] { return "MPI: " + collectives::open_mpi(); }, "programs of several processes do not run");
   findings.push_back({"threads", State::Good, fmt::format("{}", RuntimePool::threads_for(0))});
+  findings.push_back({"tuned for", State::Good, tune::identity_of_this_machine().machine});
 }
 
 }  // namespace
@@ -238,6 +253,7 @@ int cmd_doctor(int argc, const char* const* argv) {
   check_cache(findings);
   check_base(findings);
   check_remote_cache(findings);
+  check_parts(findings);
   check_memory_and_folders(findings);
   check_libraries(findings);
   check_gpus(findings);

@@ -9,6 +9,7 @@
 
 #include "codegen/cpp/origin.h"
 #include "codegen/wrapper/package_entry.h"
+#include "driver/graph_cache.h"
 #include "support/process/thread_pool.h"
 #include "support/progress.h"
 #include "toolchain/amdgcn.h"
@@ -16,21 +17,84 @@
 namespace toroid {
 namespace {
 
-// Files' objects, made by so many compilers at a time.
-std::vector<std::string> compiled_side_by_side(size_t count, int threads, const std::function<std::string(size_t)>& compile) {
-  Progress progress("compiling kernels", count);
+// How long another process may take for an object, and for linking.
+constexpr auto kPatienceWithParts = std::chrono::minutes(3);
+
+// Objects by their numbers. The key is asked for where several processes make them.
+struct Objects {
+  size_t count;
+  std::function<std::string(size_t)> make;
+  std::function<CacheKey(size_t)> key;
+};
+
+std::vector<std::string> found_or_made(const Objects& objects, int threads, SharedBuild& shared) {
+  Progress progress("compiling kernels", objects.count);
+  std::vector<std::string> built(objects.count);
+  SharedWork work{.patience = kPatienceWithParts};
+  for (size_t i = 0; i < objects.count; ++i) work.keys.push_back(objects.key(i));
+  work.find = [&](size_t i) {
+    std::optional<std::string> found = shared.cache.get(work.keys[i]);
+    if (!found) return false;
+    built[i] = std::move(*found);
+    progress.advance();
+    return true;
+  };
+  work.make = [&](size_t i, size_t) {
+    built[i] = objects.make(i);
+    shared.cache.put(work.keys[i], built[i]);
+    ++shared.made;
+    progress.advance();
+  };
+  do_shared(shared.cache, work, shared.part, static_cast<size_t>(std::max(1, threads)));
+  shared.objects += static_cast<int>(objects.count);
+  return built;
+}
+
+// Made by so many compilers at a time.
+std::vector<std::string> compiled(const Objects& objects, int threads, SharedBuild* shared) {
+  if (shared != nullptr) return found_or_made(objects, threads, *shared);
+  Progress progress("compiling kernels", objects.count);
   ThreadPool pool(static_cast<size_t>(std::max(1, threads)));
-  std::vector<std::future<std::string>> objects;
-  for (size_t i = 0; i < count; ++i) {
-    objects.push_back(pool.submit([&, i] {
-      std::string object = compile(i);
+  std::vector<std::future<std::string>> futures;
+  for (size_t i = 0; i < objects.count; ++i) {
+    futures.push_back(pool.submit([&, i] {
+      std::string object = objects.make(i);
       progress.advance();
       return object;
     }));
   }
   std::vector<std::string> built;
-  for (auto& object : objects) built.push_back(object.get());
+  for (auto& object : futures) built.push_back(object.get());
   return built;
+}
+
+// A unit and how it is compiled.
+struct Unit {
+  std::string text;
+  CompileOptions how;
+};
+Objects objects_of(size_t count, const Toolchain& tools, std::function<Unit(size_t)> unit_at) {
+  return {.count = count,
+          .make =
+              [&tools, unit_at](size_t i) {
+                const Unit unit = unit_at(i);
+                return tools.compile_object(unit.text, unit.how);
+              },
+          .key =
+              [&tools, unit_at](size_t i) {
+                const Unit unit = unit_at(i);
+                return object_key(unit.text, unit.how, tools);
+              }};
+}
+
+// The library of these objects, linked by one process where several make it.
+std::string linked(SharedBuild* shared, const std::function<std::string()>& link) {
+  if (shared == nullptr) return link();
+  const CacheLease lease = shared->cache.acquire(shared->library, kPatienceWithParts);
+  if (std::optional<std::string> found = shared->cache.get(shared->library)) return *found;
+  std::string library = link();
+  shared->cache.put(shared->library, library);
+  return library;
 }
 
 CompileOptions linking_of(CompileOptions how) {
@@ -106,15 +170,23 @@ std::vector<size_t> longest_first(const GpuSources& gpu) {
   return order;
 }
 
-// The objects of `count` units in C++ and, beside them, of the GPU's binaries.
-std::vector<std::string> compiled_with_binaries(size_t count, const GpuSources& gpu, const Toolchain& tools, int threads,
-                                                const CompileOptions& how, const ResourcesTold& told,
-                                                const std::function<std::string(size_t)>& compile) {
+// Those of units in C++ and, behind them, of the GPU's binaries.
+std::vector<std::string> compiled_with_binaries(const Objects& host, const GpuSources& gpu, const Toolchain& tools, int threads,
+                                                const CompileOptions& how, const ResourcesTold& told, SharedBuild* shared) {
   const std::vector<size_t> order = longest_first(gpu);
   const TritonBinaries triton(gpu, threads);
-  return compiled_side_by_side(count + order.size(), threads, [&](size_t i) {
-    return i < count ? compile(i) : tools.compile_object(binary_unit(gpu, order[i - count], triton, told), plain(how));
-  });
+  const auto make = [&](size_t i) { return tools.compile_object(binary_unit(gpu, order[i], triton, told), plain(how)); };
+  // By its source: what it becomes is not known before it was compiled.
+  const auto key = [&](size_t i) {
+    const codegen::GpuBinary& place = gpu.binaries[order[i]];
+    const size_t unit = place.unit;
+    const std::string& source = unit < gpu.units.size() ? gpu.units[unit] : gpu.triton[unit - gpu.units.size()];
+    return object_key(source, plain(how), tools, fmt::format("binary {}, {}, {}", order[i], place.architecture, shared->gpu_target));
+  };
+  return compiled({.count = host.count + order.size(),
+                   .make = [&](size_t i) { return i < host.count ? host.make(i) : make(i - host.count); },
+                   .key = [&](size_t i) { return i < host.count ? host.key(i) : key(i - host.count); }},
+                  threads, shared);
 }
 
 // The objects of all Halide pipelines: one run of Python, on a thread of its own, while others are compiled.
@@ -138,37 +210,38 @@ class HalideLibrary {
 };
 
 std::string build_of_cpp(const std::vector<std::string>& units, const std::vector<std::string>& custom, const HalideSources& halide,
-                         const Toolchain& tools, int threads, const CompileOptions& how) {
+                         const Toolchain& tools, int threads, const CompileOptions& how, SharedBuild* shared) {
   auto options = [&](size_t unit) {
     CompileOptions result = how;
     result.name = name_of_unit(units, unit);
     result.origin_of_line = [&units, unit](size_t line) { return codegen::origin_of_line(units[unit], line); };
     return result;
   };
-  if (units.size() + custom.size() + halide.pipelines.size() == 1) return tools.compile_shared(units[0], options(0));
+  if (units.size() + custom.size() + halide.pipelines.size() == 1)
+    return linked(shared, [&] { return tools.compile_shared(units[0], options(0)); });
   HalideLibrary others(halide, how.isa.value_or(tools.isa()), threads);
-  const auto compile = [&](size_t i) {
-    if (i < custom.size()) return tools.compile_object(custom[i], options_of_custom(how, i));
-    return tools.compile_object(units[i - custom.size()], options(i - custom.size()));
+  const auto unit_at = [&](size_t i) -> Unit {
+    if (i < custom.size()) return {custom[i], options_of_custom(how, i)};
+    return {units[i - custom.size()], options(i - custom.size())};
   };
-  std::vector<std::string> objects = compiled_side_by_side(units.size() + custom.size(), threads, compile);
+  std::vector<std::string> objects = compiled(objects_of(units.size() + custom.size(), tools, unit_at), threads, shared);
   others.append_to(objects);
-  return tools.link_shared(objects, linking_of(how));
+  return linked(shared, [&] { return tools.link_shared(objects, linking_of(how)); });
 }
 
 }  // namespace
 
 std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const ResourcesTold& told) {
+                          const ResourcesTold& told, SharedBuild* shared) {
   KeptSources kept;
   CompileOptions how = sources.use.gpu ? plain(asked) : asked;
   if (how.kept == nullptr) how.kept = &kept;
   const std::vector<std::string>&units = sources.units, &custom = sources.custom_units;
-  const auto compile = [&](size_t i) {
+  const auto unit_at = [&](size_t i) -> Unit {
     if (i < custom.size()) {
       CompileOptions options = options_of_custom(how, i);
       options.isa = sources.levels.back();
-      return tools.compile_object(custom[i], options);
+      return {custom[i], std::move(options)};
     }
     i -= custom.size();
     const size_t level = i / units.size(), unit = i % units.size();
@@ -180,14 +253,16 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     };
     std::string text = codegen::unit_of_level(units[unit], fmt::format("level{}", level));
     if (level == 0 && unit + 1 == units.size()) text += sources.entry;  // a compiler less to start
-    return tools.compile_object(text, options);
+    return {std::move(text), std::move(options)};
   };
   HalideLibrary others(sources.halide, sources.levels.back(), threads);
-  std::vector<std::string> objects =
-      compiled_with_binaries(custom.size() + units.size() * sources.levels.size(), sources.gpu, tools, threads, how, told, compile);
+  const Objects host = objects_of(custom.size() + units.size() * sources.levels.size(), tools, unit_at);
+  std::vector<std::string> objects = compiled_with_binaries(host, sources.gpu, tools, threads, how, told, shared);
   others.append_to(objects);
-  if (!sources.prefix.empty()) return tools.link_object(objects, sources.run_side, sources.use, sources.prefix, linking_of(how));
-  return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
+  return linked(shared, [&] {
+    if (!sources.prefix.empty()) return tools.link_object(objects, sources.run_side, sources.use, sources.prefix, linking_of(how));
+    return tools.link_package(objects, sources.run_side, sources.use, linking_of(how));
+  });
 }
 
 std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
@@ -197,22 +272,23 @@ std::string name_of_unit(const std::vector<std::string>& units, size_t unit) {
 std::vector<std::string> binary_units(const GpuSources& gpu, int threads) {
   const std::vector<size_t> order = longest_first(gpu);
   const TritonBinaries triton(gpu, threads);
-  std::vector<std::string> made =
-      compiled_side_by_side(order.size(), threads, [&](size_t i) { return binary_unit(gpu, order[i], triton, {}); });
+  const Objects objects{.count = order.size(), .make = [&](size_t i) { return binary_unit(gpu, order[i], triton, {}); }, .key = {}};
+  std::vector<std::string> made = compiled(objects, threads, nullptr);
   std::vector<std::string> units(made.size());
   for (size_t i = 0; i < made.size(); ++i) units[order[i]] = std::move(made[i]);
   return units;
 }
 
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const ResourcesTold& told) {
+                          const ResourcesTold& told, SharedBuild* shared) {
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
   const auto& [units, custom_units, gpu, halide] = sources;
-  if (gpu.units.empty()) return build_of_cpp(units, custom_units, halide, tools, threads, how);
-  const auto compile = [&](size_t i) { return tools.compile_object(units[i], plain(how)); };
-  return tools.link_shared(compiled_with_binaries(units.size(), gpu, tools, threads, how, told, compile), linking_of(how));
+  if (gpu.units.empty()) return build_of_cpp(units, custom_units, halide, tools, threads, how, shared);
+  const Objects host = objects_of(units.size(), tools, [&](size_t i) -> Unit { return {units[i], plain(how)}; });
+  const std::vector<std::string> objects = compiled_with_binaries(host, gpu, tools, threads, how, told, shared);
+  return linked(shared, [&] { return tools.link_shared(objects, linking_of(how)); });
 }
 
 }  // namespace toroid

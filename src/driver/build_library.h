@@ -1,11 +1,13 @@
 // From a program's sources to its library: compilers, side by side, and the linker.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cache/shared_work.h"
 #include "codegen/wrapper/program_tables.h"
 #include "toolchain/halide/halide.h"
 #include "toolchain/nvrtc.h"
@@ -40,10 +42,20 @@ struct LibrarySources {
 // What each kernel takes of a GPU is told, from several threads.
 using ResourcesTold = std::function<void(const KernelResources&)>;
 
+// Where several processes with a common cache make the same library: each object is made by one of them, and the library is linked by one.
+// What Pythons compile, kernels in Triton and Halide, each process asks the cache for by itself.
+struct SharedBuild {
+  Cache& cache;
+  Part part;
+  CacheKey library;                        // under which it is kept
+  std::string gpu_target = {};             // what binaries of a GPU are made for and by
+  std::atomic<int> objects = 0, made = 0;  // in all; by this process
+};
+
 // The bytes of the shared library, made by `threads` compilers at a time. Throws what the compiler of the first unit that failed does; the
 // sources of all that failed are kept in one folder.
 std::string build_library(const LibrarySources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const ResourcesTold& told = {});
+                          const ResourcesTold& told = {}, SharedBuild* shared = nullptr);
 
 // A package's library: units of a program compiled once for each level, and the run side (codegen/wrapper/package_entry.h).
 struct PackageSources {
@@ -62,7 +74,7 @@ struct PackageSources {
   std::vector<size_t> prelude_bytes = {};
 };
 std::string build_package(const PackageSources& sources, const Toolchain& tools, int threads, const CompileOptions& asked,
-                          const ResourcesTold& told = {});
+                          const ResourcesTold& told = {}, SharedBuild* shared = nullptr);
 
 // The binaries of a program for a GPU as C++ units, in their order (codegen/wrapper/program_tables.h).
 std::vector<std::string> binary_units(const GpuSources& gpu, int threads);

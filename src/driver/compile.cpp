@@ -103,7 +103,8 @@ std::vector<GeneratedVariant> generate_all(Program program, const CompileModelOp
   variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, choosing));
   if (!tuner) return variants;
   model.choices = tuner->decisions();
-  model.choices_late = tuner->counters().late;
+  model.tuning = tuner->counters();
+  model.choices_late = model.tuning.late;
   if (options.choose.keep) {
     model.choices_log = tuner->log();
     model.choices_lock = tuner->as_lock().text();
@@ -294,7 +295,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   } else if (find()) {
     return model;
   }
-  if (use_cache_) {
+  if (use_cache_ && !options.part) {  // parts work side by side, each with leases for what it makes
     lease.emplace(cache_.acquire(*key, kPatience));
     clock.done("wait");
     if (bypass.empty() && find()) return model;
@@ -350,6 +351,11 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     if (bypass.empty()) model.cache_use = "hit: library";
     clock.done("cache");
   } else {
+    std::unique_ptr<SharedBuild> shared;
+    if (options.part && use_cache_ && !options.debug) {
+      shared.reset(new SharedBuild{.cache = cache_, .part = *options.part, .library = library});
+      if (options.target != codegen::Target::Cpu) shared->gpu_target = target_text(options);
+    }
     const auto told = [](const KernelResources& kernel) {
       for (const std::string& complaint : complaints_of(kernel)) log_info("{}", complaint);
     };
@@ -363,13 +369,18 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
                                    .gpu = std::move(sources.gpu),
                                    .halide = std::move(sources.halide),
                                    .prefix = options.archive_prefix};
-      model.library = build_package(package, tools, threads, how, told);
+      model.library = build_package(package, tools, threads, how, told, shared.get());
     } else {
-      model.library = build_library(sources, tools, threads, how, told);
+      model.library = build_library(sources, tools, threads, how, told, shared.get());
     }
     if (bypass.empty()) model.cache_use = "miss";
     clock.done("compile");
-    cache.put_library(library, model.library);
+    if (shared) {
+      model.objects = shared->objects;
+      model.objects_made = shared->made;
+    } else {
+      cache.put_library(library, model.library);
+    }
   }
   if (bypass.empty()) {
     cache.count_miss();

@@ -51,6 +51,8 @@ struct CompiledModel {
   std::vector<std::string> guards;   // what was assumed of sizes beyond what the model says, as text
   std::vector<PhaseTime> phases;
   std::vector<tune::Decision> choices;    // if ChooseOptions::is_asked(), by problem; none where the program comes from the cache
+  tune::TunerCounters tuning;             // of the same
+  int objects = 0, objects_made = 0;      // with CompileModelOptions::part, if the library had to be built: in all, and here
   uint64_t choices_late = 0;              // of them those that the time did not suffice for: ChooseOptions::limit_s
   std::string choices_log, choices_lock;  // if ChooseOptions::keep: the same as JSON, and as a lock file
   CompiledGraph graph;                    // what the cache keeps of it; empty after a bypass

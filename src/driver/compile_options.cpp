@@ -30,7 +30,8 @@ std::string choices_text(const ChooseOptions& options) {
   if (!options.is_asked()) return "";
   const std::string onednn = onednn_absence().value_or("with oneDNN");
   if (options.lock) return fmt::format("lock {}, {}", sha256(options.lock->text()).hex(), onednn);
-  return fmt::format("measured for {} threads, {}", RuntimePool::threads_for(options.threads), onednn);
+  return fmt::format("measured for {} threads, {}, on {}", RuntimePool::threads_for(options.threads), onednn,
+                     tune::identity_of_this_machine().machine);
 }
 
 // The same of a program for a GPU, where it is measured on one.
@@ -212,6 +213,7 @@ tune::TunerOptions tuner_options(const ChooseOptions& options) {
 tune::TunerOptions tuner_options(const CompileModelOptions& options) {
   tune::TunerOptions result = tuner_options(options.choose);
   if (options.target != codegen::Target::Cpu) choose_on_gpus(result, options);
+  if (options.part) result.part = *options.part;
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/machine/isa.h"
+#include "cache/shared_work.h"
 #include "codegen/wrapper/generate.h"
 #include "graph/custom/custom_operators.h"
 #include "passes/specialise.h"
@@ -85,6 +86,10 @@ struct CompileModelOptions {
   // Of a package the sources are wanted, in the place of its library: CompiledModel::sources.
   bool keep_sources = false;
   ChooseOptions choose = {};
+  // Of several processes that compile this model at the same time and have a common cache, on one machine or many: which problems this one
+  // measures first, and which objects it compiles first. Each of them has the whole program in the end. The library's bytes are the same for
+  // any number of parts with the same records of tuning.
+  std::optional<Part> part = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
   // program with a lock, in which nothing is measured.
   std::optional<schedule::Forms> forms = {};

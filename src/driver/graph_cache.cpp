@@ -25,6 +25,7 @@ namespace {
 constexpr int kModelKeyVersion = 2;
 constexpr int kGraphKeyVersion = 2;
 constexpr int kLibraryKeyVersion = 2;
+constexpr int kObjectKeyVersion = 1;
 constexpr size_t kMostAlternatives = 16;
 
 void add_tools(KeyBuilder& key, const CompileOptions& compiler, const Toolchain& tools) {
@@ -165,6 +166,14 @@ CacheKey library_key(const std::vector<std::string>& units, const CompileOptions
                      const std::string& target) {
   KeyBuilder key("library", kLibraryKeyVersion);
   for (size_t i = 0; i < units.size(); ++i) key.add_source(fmt::format("source {}", i), units[i]);
+  if (!target.empty()) key.add("target", target);
+  add_tools(key, compiler, tools);
+  return key.finish();
+}
+
+CacheKey object_key(std::string_view unit, const CompileOptions& compiler, const Toolchain& tools, const std::string& target) {
+  KeyBuilder key("object", kObjectKeyVersion);
+  key.add_source("source", unit);
   if (!target.empty()) key.add("target", target);
   add_tools(key, compiler, tools);
   return key.finish();

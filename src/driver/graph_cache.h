@@ -47,6 +47,8 @@ CacheKey graph_key(const Program& imported, const GraphKeyParts& parts, const To
 // The library's own key: the store finds it by this when only the graph differs.
 CacheKey library_key(const std::vector<std::string>& units, const CompileOptions& compiler, const Toolchain& tools,
                      const std::string& target = {});
+// The key of one unit's object, for processes that share the compilers' work. `target`: of a GPU's binary, what it is made for and by.
+CacheKey object_key(std::string_view unit, const CompileOptions& compiler, const Toolchain& tools, const std::string& target = {});
 
 class GraphCache {
  public:

@@ -1,7 +1,5 @@
 #include "tune/tuner.h"
 
-#include <atomic>
-#include <future>
 #include <limits>
 #include <set>
 
@@ -64,11 +62,18 @@ const Decision& Tuner::choose(const Problem& problem) {
     const std::lock_guard deciding(deciding_);
     if (const auto known = by_problem_.find(to_string(problem)); known != by_problem_.end()) return *known->second;
   }
-  const Question question = [&] {
-    const ErrorContext context("choosing an implementation of {}", problem.family);
-    return question_of(registry_, problem, machine_);
-  }();
-  return choose(question);
+  return choose(question_about(problem));
+}
+
+Question Tuner::question_about(const Problem& problem) const {
+  const ErrorContext context("choosing an implementation of {}", problem.family);
+  return question_of(registry_, problem, machine_);
+}
+
+std::vector<const Decision*> Tuner::choose_all(const std::vector<Problem>& problems) {
+  std::vector<Question> questions;
+  for (const Problem& problem : problems) questions.push_back(question_about(problem));
+  return choose_all(questions, std::numeric_limits<double>::infinity());
 }
 
 const Decision& Tuner::choose(const Question& question) { return *choose_all({question}, std::numeric_limits<double>::infinity())[0]; }
@@ -88,26 +93,29 @@ std::vector<const Decision*> Tuner::choose_all(const std::vector<Question>& ques
     unknown.push_back(&asked);
     positions.push_back(static_cast<size_t>(&question - questions.data()));
   }
-  if (begin && !positions.empty()) begin(positions);
-  std::atomic<size_t> next = 0;
-  const auto work = [&](size_t worker) {
-    for (size_t i = next++; i < unknown.size(); i = next++) {
-      if (watch.seconds() < limit_s)
-        decide_by_measuring(*unknown[i], worker);
-      else
-        decide_by_estimate(*unknown[i]);
-    }
-  };
-  const size_t others = std::min(workers_.size(), unknown.size());
-  std::vector<std::future<void>> threads;  // waited for by their destructors where one throws
-  for (size_t worker = 1; worker < others; ++worker) threads.push_back(std::async(std::launch::async, work, worker));
-  try {
-    work(0);
-    for (std::future<void>& each : threads) each.get();
-  } catch (...) {
-    next = unknown.size();  // the others begin no more
-    throw;
+  if (begin && !positions.empty()) {
+    std::vector<size_t> own;
+    for (size_t i = static_cast<size_t>(options_.part.number) - 1; i < positions.size(); i += static_cast<size_t>(options_.part.of))
+      own.push_back(positions[i]);
+    begin(own);
   }
+  // Somebody else may be measuring one of them: two at once would disturb each other and waste the time of one.
+  SharedWork work{.patience = kPatienceForOthers};
+  for (const Asked* asked : unknown) work.keys.push_back(key_of(asked->question));
+  work.find = [&](size_t i) {
+    Asked& asked = *unknown[i];
+    {
+      const std::lock_guard noting(noting_);
+      find_remembered(asked);
+    }
+    if (!asked.decision && watch.seconds() >= limit_s) decide_by_estimate(asked);
+    return asked.decision.has_value();
+  };
+  work.make = [&](size_t i, size_t worker) {
+    if (workers_.empty()) return decide_by_estimate(*unknown[i]);  // the one there was could not be started
+    decide_by_measuring(*unknown[i], worker);
+  };
+  do_shared(cache_, work, options_.part, workers_.size());
 
   for (Asked& asked : all) by_problem_[asked.question.problem] = &decisions_.emplace_back(std::move(*asked.decision));
   std::vector<const Decision*> result;
@@ -161,14 +169,7 @@ void Tuner::decide_by_estimate(Asked& asked) {
 void Tuner::decide_by_measuring(Asked& asked, size_t worker) {
   const Question& question = asked.question;
   const ErrorContext context("choosing an implementation of {}", question.family);
-  const CacheKey key = key_of(question);
-  // Somebody else may be measuring it: two at once would disturb each other and waste the time of one.
-  const CacheLease lease = cache_.acquire(key, kPatienceForOthers);
-  {
-    const std::lock_guard noting(noting_);
-    find_remembered(asked);
-    if (asked.decision) return;
-  }
+  note_faults(asked);
   const Stopwatch watch;
   if (question.prepare) leave_out(asked, question.prepare());
   measure_all(asked, worker);
@@ -187,10 +188,23 @@ void Tuner::decide_by_measuring(Asked& asked, size_t worker) {
   }
   ++counters_.measured;
   cache_.store().count("problems tuned");
-  cache_.put(key, outcomes_to_bytes(worth_keeping(outcomes)));
+  cache_.put(key_of(question), outcomes_to_bytes(worth_keeping(outcomes)));
   const Outcome chosen = *best;
   asked.decision = decision_of(question, std::move(outcomes), Source::Measured, chosen);
   asked.decision->tuning_s = tuning_s;
+}
+
+// What did harm since the question was asked competes no more.
+void Tuner::note_faults(Asked& asked) {
+  const std::lock_guard noting(noting_);
+  for (Outcome& outcome : asked.outcomes) {
+    if (!may_compete(outcome)) continue;
+    std::optional<std::string> fault = quarantine_.reason(asked.question.family, outcome.choice, outcome.hash);
+    if (!fault) continue;
+    outcome.standing = Standing::Quarantined;
+    outcome.reason = std::move(*fault);
+    std::erase(asked.names, outcome.choice);
+  }
 }
 
 // What could not be made competes no more.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "cache/shared_work.h"
 #include "runtime/kernels/registry/registry.h"
 #include "tune/decision.h"
 #include "tune/identity.h"
@@ -42,6 +43,7 @@ struct TunerOptions {
   double budget_s = 0.8;  // Default: for measuring all problems together
   double close = 1.5;     // what is measured for its estimate: those whose estimate is at most so many times the best one
   std::optional<ChoiceLock> lock = {};
+  Part part = {};  // of several processes with a common cache, which problems this one begins with
   Identity identity = identity_of_this_machine();
 };
 
@@ -70,9 +72,11 @@ class Tuner {
   // The same, whatever the choices are.
   const Decision& choose(const Question& question);
   // Of several, by all workers at once, each with the next one. A problem that would be begun after `limit_s` goes by its estimate, which
-  // is not remembered. `begin` is told beforehand which of the questions will be measured, by their positions.
+  // is not remembered. `begin` is told beforehand which of the questions will be measured, by their positions: of several processes those
+  // of this one's share. It may measure others too.
   std::vector<const Decision*> choose_all(const std::vector<Question>& questions, double limit_s,
                                           const std::function<void(const std::vector<size_t>&)>& begin = {});
+  std::vector<const Decision*> choose_all(const std::vector<Problem>& problems);
 
   // Of distinct problems, in the order in which they were first asked for. Not while another thread chooses.
   std::vector<Decision> decisions() const { return {decisions_.begin(), decisions_.end()}; }
@@ -89,8 +93,10 @@ class Tuner {
     std::vector<std::string> names = {};  // of those to measure
     std::optional<Decision> decision = {};
   };
+  Question question_about(const Problem& problem) const;
   Asked ask(const Question& question);  // with a decision where nothing has to be measured
   void find_remembered(Asked& asked);
+  void note_faults(Asked& asked);
   void decide_by_measuring(Asked& asked, size_t worker);
   void decide_by_estimate(Asked& asked);
   Decision locked(const Question& question);

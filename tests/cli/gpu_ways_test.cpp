@@ -23,7 +23,8 @@ class GpuWays : public Cli {
 };
 
 TEST_F(GpuWays, AreMeasuredOnceAndRepeatedFromALock) {
-  const Outcome first = compile({"--mode", "max", "--write-lock", "choices.lock", "--choices-log", "choices.json"});
+  // As the second of two processes, which measures the first one's share too.
+  const Outcome first = compile({"--part", "2/2", "--mode", "max", "--write-lock", "choices.lock", "--choices-log", "choices.json"});
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   EXPECT_TRUE(has_match(first.errors,
                         "gpu\\.matmul\\.bf16\\(bf16\\[64, 128\\], bf16\\[128, 128\\]\\) -> bf16\\[64, "

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include <fmt/format.h>
 
@@ -392,6 +395,33 @@ TEST_F(TunerTest, SeveralWorkersShareTheProblems) {
   for (const Decision* decision : decisions) EXPECT_EQ(decision->choice, "quick") << table_text(*decision);
   EXPECT_EQ(tuner.counters().measured, 4u);
   EXPECT_GE(tuner.counters().workers_started, 2u);
+}
+
+// Of two processes one is killed in the middle of its second problem: the other measures that one and those that were not begun.
+TEST_F(TunerTest, APartThatDiesCostsWhatItHadBegun) {
+  const auto of_part = [&](int number) {
+    TunerOptions part = options();
+    part.part = {number, 2};
+    return part;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<Question> questions = questions_about({"plain", "quick"});
+    questions[3].prepare = []() -> std::map<std::string, std::string> {
+      ::raise(SIGKILL);
+      return {};
+    };
+    Cache own;
+    Tuner(planted_choices(), own, of_part(2)).choose_all(questions, 60);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  Tuner tuner(planted_choices(), cache(), of_part(1));
+  for (const Decision* decision : tuner.choose_all(questions_about({"plain", "quick"}), 60)) EXPECT_EQ(decision->choice, "quick");
+  EXPECT_EQ(tuner.counters().remembered, 1u);
+  EXPECT_EQ(tuner.counters().measured, 3u);
 }
 
 TEST_F(TunerTest, WhatThereIsNoTimeForIsEstimatedAndMeasuredTheNextTime) {

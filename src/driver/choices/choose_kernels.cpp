@@ -79,20 +79,41 @@ std::optional<Problem> problem_of(const Program& program, const loop::LoopProgra
   return problem;
 }
 
-// The tuner's answer; "" where there is nothing to ask.
-std::string choice_for(const std::optional<Problem>& problem, tune::Tuner& tuner) {
-  return problem && has_choices(*problem) ? tuner.choose(*problem).choice : "";
-}
-
-void choose_chains(schedule::Schedule& schedule, const Program& program, tune::Tuner& tuner) {
-  std::vector<size_t> apart;
-  for (size_t s = 0; s < schedule.steps.size(); ++s) {
-    auto* chain = std::get_if<schedule::ChainStep>(&schedule.steps[s]);
-    if (chain == nullptr) continue;
-    chain->choice = choice_for(problem_of(program, *schedule.loops, *chain), tuner);
-    if (chain->choice == kApart) apart.push_back(s);
+// Problems that are asked about together, and where their answers go.
+class Questions {
+ public:
+  void add(const std::optional<Problem>& problem, std::string& choice) {
+    if (!problem || !has_choices(*problem)) return;
+    problems_.push_back(*problem);
+    choices_.push_back(&choice);
   }
-  schedule::take_chains_apart(schedule, apart);
+  void ask(tune::Tuner& tuner) {
+    const std::vector<const tune::Decision*> decisions = tuner.choose_all(problems_);
+    for (size_t i = 0; i < decisions.size(); ++i) *choices_[i] = decisions[i]->choice;
+  }
+
+ private:
+  std::vector<Problem> problems_;
+  std::vector<std::string*> choices_;
+};
+
+void choose_chains(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+  Questions questions;
+  for (schedule::ScheduledGraph& graph : graphs) {
+    for (schedule::Step& step : graph.schedule.steps) {
+      if (auto* chain = std::get_if<schedule::ChainStep>(&step))
+        questions.add(problem_of(program, *graph.schedule.loops, *chain), chain->choice);
+    }
+  }
+  questions.ask(tuner);
+  for (schedule::ScheduledGraph& graph : graphs) {
+    std::vector<size_t> apart;
+    for (size_t s = 0; s < graph.schedule.steps.size(); ++s) {
+      const auto* chain = std::get_if<schedule::ChainStep>(&graph.schedule.steps[s]);
+      if (chain != nullptr && chain->choice == kApart) apart.push_back(s);
+    }
+    schedule::take_chains_apart(graph.schedule, apart);
+  }
 }
 
 }  // namespace
@@ -110,14 +131,15 @@ std::string why_no_choice(const Program& program, const loop::LoopProgram& loops
 }
 
 void choose_kernels(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+  choose_chains(graphs, program, tuner);
+  Questions questions;
   for (schedule::ScheduledGraph& graph : graphs) {
-    schedule::Schedule& schedule = graph.schedule;
-    choose_chains(schedule, program, tuner);
-    for (schedule::Step& step : schedule.steps) {
+    for (schedule::Step& step : graph.schedule.steps) {
       if (auto* call = std::get_if<schedule::CallStep>(&step))
-        call->choice = choice_for(problem_of(program, *schedule.loops, *call), tuner);
+        questions.add(problem_of(program, *graph.schedule.loops, *call), call->choice);
     }
   }
+  questions.ask(tuner);
 }
 
 }  // namespace toroid

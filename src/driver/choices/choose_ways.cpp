@@ -156,10 +156,12 @@ class Libraries {
 
   std::filesystem::path folder_of(size_t problem) const { return folder_.path() / std::to_string(problem); }
 
-  // In this order.
+  // In this order, those that are not begun yet.
   void begin(const std::vector<size_t>& problems) {
-    pool_.emplace(static_cast<size_t>(std::max(1, how_.threads)));
+    const std::lock_guard lock(beginning_);
+    if (!pool_) pool_.emplace(static_cast<size_t>(std::max(1, how_.threads)));
     for (size_t problem : problems) {
+      if (!made_[problem].empty()) continue;
       std::filesystem::create_directory(folder_of(problem));
       for (const schedule::Way& way : problems_[problem].ways()) {
         auto sources =
@@ -171,6 +173,7 @@ class Libraries {
 
   // Why ways have no library, by name.
   std::map<std::string, std::string> wait(size_t problem) {
+    begin({problem});  // another process's share
     std::map<std::string, std::string> reasons;
     for (size_t i = 0; i < made_[problem].size(); ++i) {
       const std::string reason = made_[problem][i].get();
@@ -207,6 +210,7 @@ class Libraries {
   TempFolder folder_{"toroid-ways"};
   KeptSources failed_{folder_.path()};  // a way that does not compile is left out, and its source with it
   std::atomic<bool> is_over_ = false;
+  std::mutex beginning_;
   std::vector<std::vector<std::future<std::string>>> made_;  // by problem and way
   std::optional<ThreadPool> pool_;                           // its destructor waits
 };

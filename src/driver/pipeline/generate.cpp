@@ -26,6 +26,9 @@
 namespace toroid {
 namespace {
 
+// Files for so many compilers, wherever they run: the sources are then the same for any number of parts, and of cores.
+constexpr int kUnitsOfParts = 16;
+
 LowerOptions lower_options(const CompileModelOptions& options) {
   LowerOptions lowering = {.realise_all = !options.optimise};
   if (options.target == codegen::Target::Cpu) return lowering;
@@ -120,7 +123,8 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   dumps.write("program", [&] { return program::module_text(program, scheduled, module); });
 
   codegen::GeneratedProgram code = codegen::generate(
-      std::move(module), scheduled, program, {.target = options.target, .wave = wave_of(options), .max_units = threads, .suffix = suffix});
+      std::move(module), scheduled, program,
+      {.target = options.target, .wave = wave_of(options), .max_units = options.part ? kUnitsOfParts : threads, .suffix = suffix});
   code.not_in_triton = std::move(not_in_triton);
   code.not_in_halide = std::move(not_in_halide);
   clock.done("generate");
