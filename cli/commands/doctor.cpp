@@ -48,8 +48,10 @@ Finding problem(std::string what, const Error& error) { return {std::move(what),
 // Every compiler that toroid would take, the chosen one first: it must build a kernel that runs.
 void check_compilers(std::vector<Finding>& findings) {
   std::optional<std::filesystem::path> chosen;
+  CompilerCommand command;
   try {
-    chosen = find_compiler();
+    command = find_compiler();
+    chosen = command.path;
   } catch (const Error& error) {
     findings.push_back(problem("compiler", error));
   }
@@ -63,13 +65,15 @@ void check_compilers(std::vector<Finding>& findings) {
     const bool is_chosen = chosen && path == *chosen;
     const std::string what = is_chosen ? "compiler" : "another compiler";
     try {
-      const Toolchain tools({.compiler = path.string()});
+      const Toolchain tools({.compiler = is_chosen ? "" : path.string()});  // the chosen one with its launcher
       const LoadedLibrary library(tools.compile_shared("extern \"C\" int answer() { return 42; }", {.name = "doctor"}), "doctor");
       const bool works = library.function<int()>("answer")() == 42;
       findings.push_back({what, works ? State::Good : State::Problem,
                           fmt::format("{}, {}{}", path.string(), tools.compiler().version, works ? "" : ", miscompiles"),
                           works ? "" : "set TOROID_CXX to another compiler"});
       if (!is_chosen) continue;
+      for (const std::filesystem::path& launcher : command.launcher)
+        findings.push_back({"launcher", State::Good, fmt::format("{}, from TOROID_CXX", launcher.string())});
       if (!tools.extra_flags().empty()) {
         findings.push_back({"compiler's flags", State::Note, fmt::format("{}, from TOROID_CXXFLAGS", fmt::join(tools.extra_flags(), " "))});
       }

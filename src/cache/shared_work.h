@@ -36,7 +36,7 @@ struct SharedWork {
   // Whether there is nothing left to make: it was found in the cache. Asked again once a lease is held.
   std::function<bool(size_t product)> find = {};
   std::function<void(size_t product, size_t worker)> make = {};  // makes it, and puts it into the cache
-  std::chrono::milliseconds patience{};                     // with another process that makes a product
+  std::chrono::milliseconds patience{};                          // with another process that makes a product
 };
 
 // Returns when each product was found or made, by so many threads; the calling one is worker 0. After an exception of `find` or `make`

@@ -13,6 +13,7 @@
 #include "support/hash.h"
 #include "support/process/subprocess.h"
 #include "toolchain/compiler_environment.h"
+#include "toolchain/extra_flags.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -73,25 +74,52 @@ bool from_text(const std::string& text, Compiler& compiler) {
   return components > 0;
 }
 
+constexpr const char* kCompilerHelp = "install g++ or set TOROID_CXX to the path of a g++ or clang++";
+
+// Launchers, and last the compiler: "distcc g++".
+CompilerCommand command_of_words(std::string_view text, std::string_view source) {
+  std::vector<fs::path> paths;
+  for (const std::string& word : split_flags(text)) {
+    if (word.starts_with('-')) {
+      throw Error(ErrorKind::InvalidOption, fmt::format("{} is '{}', which has the flag '{}'", source, text, word))
+          .help("name programs alone, as in 'distcc g++'; flags for the compiler are given with TOROID_CXXFLAGS");
+    }
+    const std::optional<fs::path> path = find_program(word);
+    if (!path) {
+      const std::string which = word == text ? "which" : fmt::format("in which '{}'", word);
+      throw Error(ErrorKind::Environment, fmt::format("no C++ compiler found: {} is '{}', {} is not a program", source, text, which))
+          .help(kCompilerHelp);
+    }
+    paths.push_back(*path);
+  }
+  CompilerCommand command{.path = paths.back(), .launcher = std::move(paths)};
+  command.launcher.pop_back();
+  return command;
+}
+
 }  // namespace
 
-fs::path find_compiler(std::string_view wanted) {
+CompilerCommand find_compiler(std::string_view wanted) {
   const char* variable = std::getenv("TOROID_CXX");
   std::string_view source = "the compiler asked for";
   if (wanted.empty() && variable != nullptr && *variable != '\0') {
     wanted = variable;
     source = "TOROID_CXX";
   }
-  if (!wanted.empty()) {
-    if (std::optional<fs::path> path = find_program(wanted)) return *path;
-    throw Error(ErrorKind::Environment, fmt::format("no C++ compiler found: {} is '{}', which is not a program", source, wanted))
-        .help("install g++ or set TOROID_CXX to the path of a g++ or clang++");
+  if (wanted.find_first_not_of(' ') != std::string_view::npos) {
+    if (std::optional<fs::path> path = find_program(wanted)) return {.path = *path};  // which may have spaces in it
+    return command_of_words(wanted, source);
   }
   for (const char* name : {"g++", "clang++"}) {
-    if (std::optional<fs::path> path = find_program(name)) return *path;
+    if (std::optional<fs::path> path = find_program(name)) return {.path = *path};
   }
-  throw Error(ErrorKind::Environment, "no C++ compiler found: tried g++ and clang++ in PATH")
-      .help("install g++ or set TOROID_CXX to the path of a g++ or clang++");
+  throw Error(ErrorKind::Environment, "no C++ compiler found: tried g++ and clang++ in PATH").help(kCompilerHelp);
+}
+
+Compiler identify_compiler(CompilerCommand command, const ProbeCache& cache) {
+  Compiler compiler = identify_compiler(command.path, cache);
+  compiler.launcher = std::move(command.launcher);
+  return compiler;
 }
 
 Compiler identify_compiler(const fs::path& path, const ProbeCache& cache) {

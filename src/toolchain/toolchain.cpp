@@ -193,20 +193,32 @@ std::map<std::string, std::string> Toolchain::environment() { return deciding_va
 std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::string_view source, const CompileOptions& options,
                                     std::string_view product, const fs::path& folder) const {
   const fs::path out = folder / "out";
-  std::vector<std::string> argv = {compiler_.path.string()};
+  const bool is_launched = !compiler_.launcher.empty() && !source.empty();
+  std::vector<std::string> argv;
+  for (const fs::path& launcher : compiler_.launcher) {
+    if (is_launched) argv.push_back(launcher.string());
+  }
+  argv.push_back(compiler_.path.string());
   append(argv, std::move(arguments));
   std::string input_name = "<stdin>";
   if (options.debug && !source.empty()) {
     input_name = keep_file(sources_folder(), options.name, "cpp", source).string();
+    std::replace(argv.begin(), argv.end(), std::string(kStandardInput), input_name);
+  } else if (is_launched) {
+    // Launchers send files to other machines and remember them by their names, but take no standard input.
+    input_name = file_name_for(options.name);
+    write_file_atomically(folder / input_name, source);
     std::replace(argv.begin(), argv.end(), std::string(kStandardInput), input_name);
   }
   append(argv, {"-o", out.string()});
   // The machine is asked only when a compiler runs at all: a warm start needs none.
   const uint64_t memory_limit_bytes =
       options_.memory_limit_bytes > 0 ? options_.memory_limit_bytes : std::max(kLeastMemoryLimit, total_memory_bytes() / 2);
-  const CompilerSlot slot;
+  std::optional<CompilerSlot> slot;
+  if (!is_launched) slot.emplace();  // what runs elsewhere, or is found, needs none of this machine's cores
   ProcessOptions process = compiler_process(argv, folder);
-  if (!options.debug) process.input = source;
+  if (is_launched) process.folder = folder;
+  if (!options.debug && !is_launched) process.input = source;
   process.timeout = options_.timeout;
   process.memory_limit_bytes = memory_limit_bytes;
   process.output_limit_bytes = kKeptErrorBytes;
@@ -221,7 +233,8 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       if (const std::optional<fs::path> kept = kept_files_folder(); kept && !source.empty()) {
         fs::path path = keep_file(*kept, options.name, "cpp", source);
         argv.back() = fs::path(path).replace_extension("o").string();
-        const std::string input = options.debug ? "" : " < " + describe_command({path.string()});
+        if (is_launched) std::replace(argv.begin(), argv.end(), input_name, path.string());
+        const std::string input = options.debug || is_launched ? "" : " < " + describe_command({path.string()});
         write_file_atomically(fs::path(path).replace_extension("sh"), describe_command(argv) + input + "\n");
       }
       return bytes;
@@ -248,6 +261,9 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
     help = "set TOROID_CXX to a working g++ or clang++; ";
   } else if (mend != std::end(kMends) || result.signal == SIGKILL) {
     help = mend != std::end(kMends) ? mend->help : kMends[0].help;
+  } else if (is_launched) {
+    help = fmt::format("the compiler was started through {}: leave that out of TOROID_CXX to see whether it is at fault; ",
+                       compiler_.launcher.front().filename().string());
   }
   std::string command;
   if (source.empty()) {
@@ -263,7 +279,8 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
       help += fmt::format("the source could not be kept ({}); compile with --save-source to see it", unkept.message());
     }
     argv.back() = fs::path(input).parent_path() / "out";  // the temporary folder is gone when somebody repeats the command
-    command = describe_command(argv) + (options.debug ? "" : " < " + describe_command({input}));
+    if (is_launched) std::replace(argv.begin(), argv.end(), input_name, input);
+    command = describe_command(argv) + (options.debug || is_launched ? "" : " < " + describe_command({input}));
   }
   if (const std::string origin = origin_of_failure(result.errors, input_name, options); !origin.empty())
     error.at("generated for " + origin);
@@ -274,11 +291,17 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
 std::string Toolchain::compile_object(std::string_view source, const CompileOptions& options) const {
   const TempFolder folder;
   std::vector<std::string> arguments = compile_flags(options);
-  append(arguments, {"-c", "-x", "c++", kStandardInput});
+  append(arguments, {"-c"});
+  if (compiler_.launcher.empty()) append(arguments, {"-x", "c++"});  // else the file's name says it: distcc sends none with -x away
+  arguments.emplace_back(kStandardInput);
   return run_compiler(std::move(arguments), source, options, "object", folder.path());
 }
 
 std::string Toolchain::compile_shared(std::string_view source, const CompileOptions& options) const {
+  if (!compiler_.launcher.empty()) {  // which takes no step that links
+    const std::string object = compile_object(source, options);
+    return link_shared({&object, 1}, options);
+  }
   const TempFolder folder;
   std::vector<std::string> arguments = compile_flags(options);
   append(arguments, link_flags());

@@ -158,7 +158,7 @@ TEST(Toolchain, CompilersSeeOfTheEnvironmentOnlyWhatTheyNeed) {
 }
 
 TEST(Toolchain, WorksWithoutAPath) {
-  const std::string compiler = find_compiler().string();
+  const std::string compiler = find_compiler().path.string();
   std::optional<ScopedVariable> path(std::in_place, "PATH", std::nullopt);
   const std::string library = Toolchain({.compiler = compiler, .isa = "baseline"}).compile_shared(kDouble);
   EXPECT_NO_THROW(LoadedLibrary(library, "twice").symbol("twice"));
@@ -319,6 +319,59 @@ TEST(Toolchain, MissingCompilerIsNamed) {
   path.reset();
   const ScopedVariable compiler("TOROID_CXX", "/opt/g++");
   EXPECT_EQ(error_of([] { Toolchain(); }).message(), "no C++ compiler found: TOROID_CXX is '/opt/g++', which is not a program");
+}
+
+// A launcher as distcc or ccache: notes what it is given, and runs it.
+class FakeLauncher {
+ public:
+  FakeLauncher() { write_file_atomically(path_, "#!/bin/sh\necho \"$*\" >>'" + calls_.string() + "'\nexec \"$@\"\n", 0777); }
+  std::string command() const { return path_.string() + " g++"; }
+  std::vector<std::string> calls() const {
+    std::vector<std::string> lines;
+    std::istringstream text(fs::exists(calls_) ? read_file(calls_) : std::string());
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
+ private:
+  TempFolder folder_;
+  fs::path path_ = folder_.path() / "launch", calls_ = folder_.path() / "calls";
+};
+
+TEST(Toolchain, SourcesAreCompiledThroughALauncherAndLinkedWithoutIt) {
+  const FakeLauncher launcher;
+  const Toolchain launched({.compiler = launcher.command()}), plain({.compiler = "g++"});
+  EXPECT_TRUE(launcher.calls().empty()) << "the compiler itself is asked what it is";
+  EXPECT_EQ(launched.compiler().fingerprint, plain.compiler().fingerprint);
+  EXPECT_EQ(launched.compiler().version, plain.compiler().version);
+  EXPECT_EQ(launched.flags(), plain.flags()) << "so keys are the same";
+
+  const LoadedLibrary library(launched.compile_shared("extern \"C\" int answer() { return 42; }", {.name = "deep thought"}), "answer");
+  EXPECT_EQ(library.function<int()>("answer")(), 42);
+  ASSERT_EQ(launcher.calls().size(), 1u);
+  const std::string call = launcher.calls()[0];
+  EXPECT_TRUE(call.starts_with(find_program("g++")->string() + " ")) << call;
+  EXPECT_NE(call.find(" -c deep_thought.cpp -o "), std::string::npos) << call;
+  EXPECT_EQ(call.find("=native"), std::string::npos) << call;
+  EXPECT_EQ(call.find(" -x "), std::string::npos) << call;
+
+  const Error error = error_of([&] { launched.compile_object("this is no C++", {.name = "bad"}); });
+  EXPECT_NE(error.message().find("bad.cpp:1:1: error: "), std::string::npos) << error.message();
+  EXPECT_NE(error.help_text().find("started through launch: leave that out of TOROID_CXX"), std::string::npos) << error.help_text();
+  EXPECT_TRUE(has_match(error.report(), "command: [^ ]*/launch [^\n]* -c [^ ]*/bad\\.cpp -o [^ <]*/out\n")) << error.report();
+}
+
+TEST(Toolchain, WordsOfTheCompilersCommandArePrograms) {
+  const ScopedVariable compiler("TOROID_CXX", "no-such-launcher g++");
+  EXPECT_EQ(error_of([] { Toolchain(); }).message(),
+            "no C++ compiler found: TOROID_CXX is 'no-such-launcher g++', in which 'no-such-launcher' is not a program");
+  EXPECT_EQ(error_of([] { Toolchain({.compiler = "g++ -m32"}); }).report(),
+            "error: the compiler asked for is 'g++ -m32', which has the flag '-m32'\n"
+            "  help: name programs alone, as in 'distcc g++'; flags for the compiler are given with TOROID_CXXFLAGS");
+  const TempFolder folder;
+  fs::create_directory(folder.path() / "with space");
+  fs::create_symlink(*find_program("g++"), folder.path() / "with space/g++");
+  EXPECT_TRUE(find_compiler((folder.path() / "with space/g++").string()).launcher.empty());
 }
 
 TEST(Toolchain, ARefusedSourceShowsTheCompilersWordsAndIsKept) {

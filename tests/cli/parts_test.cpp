@@ -23,12 +23,13 @@ class Parts : public CliCache {
   // By a compiler that kills who starts it, once, where there is a file `die`.
   fs::path deadly_compiler() const {
     const fs::path script = path("g++");
-    write_file_atomically(script,
-                          fmt::format("#!/bin/sh\n"
-                                      "case \" $* \" in *' -c '*) mv '{0}/die' '{0}/dead' 2>/dev/null && sleep 0.3 && kill -9 $PPID;; esac\n"
-                                      "exec /usr/bin/env g++ \"$@\"\n",
-                                      path(".").string()),
-                          0777);
+    write_file_atomically(
+        script,
+        fmt::format("#!/bin/sh\n"
+                    "case \" $* \" in *' -c '*) mv '{0}/die' '{0}/dead' 2>/dev/null && sleep 0.3 && kill -9 $PPID;; esac\n"
+                    "exec /usr/bin/env g++ \"$@\"\n",
+                    path(".").string()),
+        0777);
     return script;
   }
   std::vector<std::string> compile(std::vector<std::string> more) const {
@@ -58,7 +59,8 @@ TEST_F(Parts, MakeWhatOneProcessMakesAlthoughOneOfThemIsKilled) {
     if (outcomes[i].exit_code == 0) ended.push_back(i + 1);
   }
   ASSERT_EQ(ended.size(), 2u) << outcomes[0].errors << outcomes[1].errors << outcomes[2].errors;
-  for (size_t i : ended) EXPECT_NE(outcomes[i - 1].errors.find(fmt::format("part {}/3: 6 problems: ", i)), std::string::npos) << outcomes[i - 1].errors;
+  for (size_t i : ended)
+    EXPECT_NE(outcomes[i - 1].errors.find(fmt::format("part {}/3: 6 problems: ", i)), std::string::npos) << outcomes[i - 1].errors;
 
   // One process alone with nothing but their measurements.
   ASSERT_EQ(toroid({"cache", "export", "records", "--kind", "tuning"}, environment).exit_code, 0);
@@ -105,17 +107,19 @@ TEST_F(Parts, AreNumberedByTheLauncher) {
 
 TEST_F(Parts, AreWhatTheDoctorNames) {
   const std::string said = toroid({"doctor"}, {{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", "4"}}).output;
-  EXPECT_NE(said.find("note     parts             2 of 4, by a Slurm array; without a remote cache, those of one machine alone share their work\n"
-                      "                           mend: set TOROID_REMOTE_CACHE to a Redis or HTTP server that all machines reach\n"),
-            std::string::npos)
+  EXPECT_NE(
+      said.find("note     parts             2 of 4, by a Slurm array; without a remote cache, those of one machine alone share their work\n"
+                "                           mend: set TOROID_REMOTE_CACHE to a Redis or HTTP server that all machines reach\n"),
+      std::string::npos)
       << said;
 }
 
 TEST_F(Parts, AreRefusedWhereTheyMeanNothing) {
   expect_refusal({"compile", "model.txt", "--part", "3/2"},
                  "error: '3/2' is no part of the work\n  help: give the number of this process and of all, as in 1/4, 2/4, 3/4, 4/4\n");
-  expect_refusal({"compile", "model.txt", "--part", "1/2", "--no-cache"},
-                 "error: --part cannot be combined with --no-cache: processes share their work by the cache\n  help: leave out --no-cache\n");
+  expect_refusal(
+      {"compile", "model.txt", "--part", "1/2", "--no-cache"},
+      "error: --part cannot be combined with --no-cache: processes share their work by the cache\n  help: leave out --no-cache\n");
   expect_refusal({"compile", "model.txt", "--part", "1/2", "--spread"},
                  "error: --part and --spread say the same\n  help: leave one of them out\n");
   expect_refusal({"compile", "model.txt", "--part", "1/2", "--emit-source", "sources"},

@@ -73,11 +73,11 @@ class Sessions : public testing::Test {
 using Keys = Sessions;
 
 TEST_F(Keys, OtherBytesOfTheCompilerAreAMiss) {
-  const fs::path compiler = script("g++", "exec " + find_compiler().string() + " \"$@\"");
+  const fs::path compiler = script("g++", "exec " + find_compiler().path.string() + " \"$@\"");
   environment_.set("TOROID_CXX", compiler.string());
   EXPECT_EQ(cache_use(), "miss");
   EXPECT_EQ(cache_use(), "hit: graph");
-  script("g++", "exec " + find_compiler("g++").string() + " \"$@\" # patched");  // answers --version as before
+  script("g++", "exec " + find_compiler("g++").path.string() + " \"$@\" # patched");  // answers --version as before
   EXPECT_EQ(cache_use(), "miss");
 }
 
@@ -223,7 +223,7 @@ TEST_F(Sessions, HoldNoMoreAfterLongUse) {
   environment_.set("TMPDIR", temporary.string());
   environment_.set("TOROID_CACHE_SIZE", "200K");  // evicts
   environment_.set("TOROID_ISA", "baseline");
-  const std::string good = find_compiler().string();
+  const std::string good = find_compiler().path.string();
   const fs::path failing = script("g++", "case \"$1\" in --version) echo 'g++ (Fake) 1.0'; exit;; -print-prog-name=*) exit;; esac\nexit 1");
   const int64_t warm_up = times(4, 150), rounds = times(8, 600);
   CompileModelOptions quick;

@@ -13,10 +13,9 @@ namespace {
 class Environment {
  public:
   explicit Environment(std::initializer_list<std::pair<const char*, const char*>> set) {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
-          "SLURM_PROCID", "SLURM_NTASKS", "RANK", "WORLD_SIZE", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
-          "SLURM_ARRAY_TASK_STEP"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_RANK",
+                             "MV2_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "RANK", "WORLD_SIZE", "SLURM_ARRAY_TASK_ID",
+                             "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP"}) {
       variables_.emplace_back(name, std::nullopt);
     }
     for (const auto& [name, value] : set) variables_.emplace_back(name, value);
@@ -57,12 +56,10 @@ TEST(Launcher, CountsTheTasksOfASlurmArray) {
                                {"SLURM_ARRAY_TASK_STEP", "2"}}),
                   launched_anywhere())),
             "a Slurm array 3 of 4");
-  EXPECT_EQ(text((Environment({{"SLURM_ARRAY_TASK_ID", "2"},
-                               {"SLURM_ARRAY_TASK_COUNT", "4"},
-                               {"SLURM_PROCID", "1"},
-                               {"SLURM_NTASKS", "3"}}),
-                  launched_anywhere())),
-            "a Slurm array of Slurm 7 of 12");
+  EXPECT_EQ(
+      text((Environment({{"SLURM_ARRAY_TASK_ID", "2"}, {"SLURM_ARRAY_TASK_COUNT", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "3"}}),
+            launched_anywhere())),
+      "a Slurm array of Slurm 7 of 12");
   EXPECT_EQ(text((Environment({{"SLURM_ARRAY_TASK_ID", "90"}, {"SLURM_ARRAY_TASK_COUNT", "4"}}), launched_anywhere())), "none");
 }
 
