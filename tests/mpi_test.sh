@@ -93,3 +93,38 @@ rm "$folder/in2"
 begin=$SECONDS
 ! timeout 60 "${launch[@]}" -n 4 "$folder/rank.sh" "$toroid" "$folder" >"$folder/said" 2>&1
 ((SECONDS - begin < 10)) || { echo "an error of one process ended the others after $((SECONDS - begin)) s" && exit 1; }
+
+# One that is killed while all of them compute ends the others.
+cat >"$folder/endless.sh" <<'EOF'
+#!/usr/bin/env bash
+echo $$ >"$2/pid${OMPI_COMM_WORLD_RANK:-${PMI_RANK:?}}"
+exec "$1" bench "$2/model.so" --calls 100000 --threads 1
+EOF
+chmod +x "$folder/endless.sh"
+is_there() { [[ -e /proc/$1 && $(ps -o stat= -p "$1") != Z* ]]; }
+are_there() {  # any of them?
+  for pid in "$@"; do ! is_there "$pid" || return 0; done
+  return 1
+}
+compute() {  # all of them, by MPI?
+  [[ $# == 4 ]] || return 1
+  for pid in "$@"; do grep -qs libmpi "/proc/$pid/maps" || return 1; done
+}
+for signal in KILL SEGV; do
+  rm -f "$folder"/pid*
+  timeout 60 "${launch[@]}" -n 4 "$folder/endless.sh" "$toroid" "$folder" >"$folder/said" 2>&1 &
+  all=$!
+  pids=()
+  for ((i = 0; i < 200; i++)); do
+    ! compute "${pids[@]}" || break
+    sleep 0.1
+    read -r -d '' -a pids < <(cat "$folder"/pid? 2>/dev/null) || true
+  done
+  compute "${pids[@]}" || { echo "the processes compute nothing" && cat "$folder/said" && exit 1; }
+  sleep 0.3
+  begin=$SECONDS
+  kill -$signal "$(cat "$folder/pid2")"
+  ! wait $all || { echo "a process was killed by SIG$signal, and the launcher says that all is well" && exit 1; }
+  while are_there "${pids[@]}" && ((SECONDS - begin < 10)); do sleep 0.1; done
+  ((SECONDS - begin < 10)) || { echo "the end of one process by SIG$signal ended the others after more than 10 s" && exit 1; }
+done
