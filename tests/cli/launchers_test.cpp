@@ -14,8 +14,19 @@ class DistccServer {
   DistccServer() {
     const std::string port = std::to_string(port_);
     // Of all on this machine alone. Without the last it would run only compilers that an administrator has listed.
-    std::vector<std::string> words = {find_program("distccd")->string(), "--no-detach", "--daemon",     "--allow", "127.0.0.1", "--listen",
-                                      "127.0.0.1", "--port", port, "--log-stderr", "--log-level", "info", "--enable-tcp-insecure"};
+    std::vector<std::string> words = {find_program("distccd")->string(),
+                                      "--no-detach",
+                                      "--daemon",
+                                      "--allow",
+                                      "127.0.0.1",
+                                      "--listen",
+                                      "127.0.0.1",
+                                      "--port",
+                                      port,
+                                      "--log-stderr",
+                                      "--log-level",
+                                      "info",
+                                      "--enable-tcp-insecure"};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -48,14 +59,16 @@ TEST_F(CliCache, UnitsAreCompiledByDistccsServersToTheSameBytes) {
   if (!DistccServer::is_installed()) GTEST_SKIP() << "distcc is not installed (apt-get install distcc): nothing of this was tested";
   const DistccServer server;
   fs::create_directory(path("distcc"));
-  const std::vector<std::string> compile = {"compile", (kDigits / "digits.pt2").string(), "--no-cache", "--threads", "3", "--cxxflag=-O0", "-o"};
+  const std::vector<std::string> compile = {"compile", (kDigits / "digits.pt2").string(), "--no-cache", "--threads", "3", "--cxxflag=-O0",
+                                            "-o"};
   const auto to = [&](const char* file) {
     std::vector<std::string> arguments = compile;
     arguments.emplace_back(file);
     return arguments;
   };
-  const Outcome far = toroid(to("far.so"), {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", server.host()}, {"DISTCC_FALLBACK", "0"},
-                                            {"DISTCC_DIR", path("distcc").string()}});
+  const Outcome far = toroid(
+      to("far.so"),
+      {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", server.host()}, {"DISTCC_FALLBACK", "0"}, {"DISTCC_DIR", path("distcc").string()}});
   ASSERT_EQ(far.exit_code, 0) << far.errors;
   EXPECT_GE(server.units_compiled(), 1u);
   ASSERT_EQ(toroid(to("near.so"), {{"TOROID_CXX", "g++"}}).exit_code, 0);

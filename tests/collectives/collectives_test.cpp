@@ -61,6 +61,24 @@ graph(x: {0}[4, 3]) {{
 }
 INSTANTIATE_TEST_SUITE_P(Dtypes, Operations, testing::Values("f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8"));
 
+TEST(OperationsWithAGradient, AreTheSame) {
+  const CompiledModel model = compiled(R"(
+graph(x: f32[4, 3]) {
+  e: f32[4, 3] = _c10d_functional_autograd::all_to_all_single(x, [1, 1, 1, 1], [1, 1, 1, 1], "0")
+  g: f32[16, 3] = _c10d_functional_autograd::all_gather_into_tensor(x, 4, "0")
+  w: f32[16, 3] = _c10d_functional::wait_tensor(g)
+  s: f32[4, 3] = _c10d_functional_autograd::reduce_scatter_tensor(w, "avg", 4, "0")
+  return e, s
+})");
+  expect_in_all_ranks([&](int rank) {
+    const std::vector<HostTensor> found = results(model, {input_of(rank, DType::F32, {4, 3})});
+    for (int64_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(found[0].double_at(i), element(static_cast<int>(i / 3), 3 * rank + i % 3)) << i;
+      EXPECT_EQ(found[1].double_at(i), element(rank, i)) << i << ": all have gathered the same";
+    }
+  });
+}
+
 TEST(Reductions, AreThoseOfPyTorch) {
   const CompiledModel model = compiled(R"(
 graph(x: i32[5], y: f32[5], t: bool[2]) {

@@ -123,6 +123,10 @@ constexpr DecompositionRow kCollectiveRows[] = {
     {"_c10d_functional::broadcast", broadcast},
     {"_c10d_functional::wait_tensor", complete},
     {"_c10d_functional::wait_tensors", all_complete},
+    // The same with a gradient.
+    {"_c10d_functional_autograd::all_gather_into_tensor", one<gathered>},
+    {"_c10d_functional_autograd::reduce_scatter_tensor", one<scattered>},
+    {"_c10d_functional_autograd::all_to_all_single", all_to_all},
 };
 
 }  // namespace
