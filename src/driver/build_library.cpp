@@ -248,7 +248,7 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     CompileOptions options = how;
     options.name = name_of_unit(units, unit);
     options.isa = sources.levels[level];
-    options.origin_of_line = [&](size_t line) {
+    options.origin_of_line = [&units, unit](size_t line) {
       return line <= codegen::kLinesBeforeUnit ? "" : codegen::origin_of_line(units[unit], line - codegen::kLinesBeforeUnit);
     };
     std::string text = codegen::unit_of_level(units[unit], fmt::format("level{}", level));

@@ -59,7 +59,7 @@ TEST_F(CliCache, UnitsAreCompiledByDistccsServersToTheSameBytes) {
   if (!DistccServer::is_installed()) GTEST_SKIP() << "distcc is not installed (apt-get install distcc): nothing of this was tested";
   const DistccServer server;
   fs::create_directory(path("distcc"));
-  const std::vector<std::string> compile = {"compile", (kDigits / "digits.pt2").string(), "--no-cache", "--threads", "3", "--cxxflag=-O0",
+  const std::vector<std::string> compile = {"compile", (kDigits / "digits.pt2").string(), "--no-cache", "--threads", "3", "--cxxflag=-O1",
                                             "-o"};
   const auto to = [&](const char* file) {
     std::vector<std::string> arguments = compile;

@@ -32,6 +32,11 @@ class Parts : public CliCache {
         0777);
     return script;
   }
+  // Without Halide, which would have ways of its own.
+  Outcome toroid(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) const {
+    environment.emplace_back("TOROID_HALIDE_PYTHON", "");
+    return CliCache::toroid(std::move(arguments), std::move(environment));
+  }
   std::vector<std::string> compile(std::vector<std::string> more) const {
     std::vector<std::string> arguments = {"compile", "model.txt", "--mode", "max", "--tune-threads", "1", "--cxxflag=-O0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
