@@ -47,8 +47,10 @@ FAILURE(no_device_interface, -19) FAILURE(device_interface_no_device, -36) FAILU
 FAILURE(buffer_is_null, -38) FAILURE(device_dirty_with_no_device_support, -44) FAILURE(storage_bound_too_small, -45)
 FAILURE(split_factor_not_positive, -46)
 #undef FAILURE
-extern "C" void* aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__);
-extern "C" void free(void*);
+// Of the C library, whatever this file's visibility; on a line that no level of a package takes for a function of its own.
+#define OF_C __attribute__((visibility("default")))
+extern "C" { OF_C void* aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__); OF_C void free(void*); }
+#undef OF_C
 HALIDE void* halide_malloc(void*, __SIZE_TYPE__ bytes) { return aligned_alloc(128, (bytes + 127) / 128 * 128); }
 HALIDE void halide_free(void*, void* memory) { free(memory); }
 HALIDE int32_t halide_do_par_for(void* context, int32_t (*task)(void*, int32_t, uint8_t*), int32_t first, int32_t count, uint8_t* closure) {
