@@ -87,8 +87,8 @@ struct CompileModelOptions {
   bool keep_sources = false;
   ChooseOptions choose = {};
   // Of several processes that compile this model at the same time and have a common cache, on one machine or many: which problems this one
-  // measures first, and which objects it compiles first. Each of them has the whole program in the end. The library's bytes are the same for
-  // any number of parts with the same records of tuning.
+  // measures first, and which objects it compiles first. Each of them has the whole program in the end. The library's bytes are the same
+  // for any number of parts with the same records of tuning.
   std::optional<Part> part = {};
   // Which forms kernels have (docs/scheduling.md, "Two forms"). None: what TOROID_FORMS says; without it the first call measures, but for a
   // program with a lock, in which nothing is measured.

@@ -33,8 +33,8 @@ struct CompilerCommand {
   std::vector<std::filesystem::path> launcher = {};
 };
 
-// Takes `wanted` if it is given (a name or a path, or such a one behind its launchers, "distcc g++"), else $TOROID_CXX, else the first of g++
-// and clang++ in $PATH. Throws Error{Environment} that names what was tried, Error{InvalidOption} for flags among the words.
+// Takes `wanted` if it is given (a name or a path, or such a one behind its launchers, "distcc g++"), else $TOROID_CXX, else the first of
+// g++ and clang++ in $PATH. Throws Error{Environment} that names what was tried, Error{InvalidOption} for flags among the words.
 CompilerCommand find_compiler(std::string_view wanted = {});
 
 // Runs the compiler to learn its version and hashes its programs (about 0.1 s), or takes that from the cache if none of

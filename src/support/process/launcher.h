@@ -1,5 +1,5 @@
-// What the program that started this process says of it: a launcher of several processes (MPI's, Slurm's, torchrun), a Slurm array, or both.
-// It says it by environment variables.
+// What the program that started this process says of it: a launcher of several processes (MPI's, Slurm's, torchrun), a Slurm array, or
+// both. It says it by environment variables.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct Launched {
   int processes = 1;  // in all
 };
 
-// One of the processes that a launcher started together: of Open MPI, MPICH and its kind, MVAPICH, Slurm, torchrun. None without a launcher,
-// or where it does not say how many there are.
+// One of the processes that a launcher started together: of Open MPI, MPICH and its kind, MVAPICH, Slurm, torchrun. None without a
+// launcher, or where it does not say how many there are.
 std::optional<Launched> launched_together();
 // The rank alone, which all of these say.
 std::optional<int> launched_rank();
