@@ -1,6 +1,7 @@
 #include "library/library_ops.h"
 
 #include "library/collectives/collectives.h"
+#include "library/device_copy.h"
 #include "library/linalg/kernels.h"
 #include "library/random/random_kernels.h"
 #include "library/regions.h"
@@ -15,6 +16,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"collectives.reduce_scatter", collectives::reduce_scatter},
     {"collectives.all_to_all", collectives::all_to_all},
     {"collectives.broadcast", collectives::broadcast},
+    {kDeviceCopy, device::copy},
     {"linalg.cholesky", linalg::cholesky},
     {"linalg.cholesky_solve", linalg::cholesky_solve},
     {"linalg.cholesky_inverse", linalg::cholesky_inverse},

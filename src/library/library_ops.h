@@ -46,6 +46,7 @@
 //   fourier.*                     see runtime/kernels/fourier/fourier.h and interp/fourier.h
 //   products.grouped              see grouped_sizes.h
 //   weights.*                     see weights.h
+//   device.copy                   see device_copy.h
 #pragma once
 
 #include <cstddef>

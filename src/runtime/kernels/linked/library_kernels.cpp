@@ -1,5 +1,6 @@
 // The library's other kernels as those of programs.
 #include "library/collectives/collectives.h"
+#include "library/device_copy.h"
 #include "library/random/random_kernels.h"
 #include "library/regions.h"
 #include "library/weights.h"
@@ -27,5 +28,6 @@ TOROID_LINKED_KERNEL(random_gamma, "library.random.gamma", nullptr, plan_on_cont
 TOROID_LINKED_KERNEL(random_permutation, "library.random.permutation", nullptr, plan_on_contiguous<random_kernels::permutation>);
 TOROID_LINKED_KERNEL(weights_scale, "library.weights.scale", nullptr, plan_on_contiguous<weights::scale>);
 TOROID_LINKED_KERNEL(weights_join, "library.weights.join", nullptr, plan_on_contiguous<weights::join>);
+TOROID_LINKED_KERNEL(device_copy, "library.device.copy", nullptr, plan_on_contiguous<device::copy>);
 
 }  // namespace toroid

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include "base/error_for_test.h"
+#include "graph/text/text.h"
+#include "passes/decompose/engine/decompose.h"
+#include "passes/devices/placement.h"
+
+namespace toroid {
+namespace {
+
+std::string explicit_text(std::string_view text) {
+  Program program = parse_text(text);
+  make_copies_explicit(program);
+  return to_text(program);
+}
+
+std::string assigned_text(std::string_view text) {
+  Program program = parse_text(text);
+  make_copies_explicit(program);
+  decompose(program);
+  assign_devices(program);
+  return to_text(program);
+}
+
+TEST(Devices, APlacementIsThatOfAllValues) {
+  const auto placement = [](std::string_view inputs) {
+    return placement_of(parse_text("graph(" + std::string(inputs) + ") {\n  return x\n}"));
+  };
+  EXPECT_EQ(placement("x: f32[2], y: f32[2]"), Placement::OnCpu);
+  EXPECT_EQ(placement("x: f32[2] on cuda:1, y: f32[2] on cuda:1"), Placement::OnGpu);
+  EXPECT_EQ(placement("x: f32[2], y: f32[2] on cuda:1"), Placement::Mixed);
+  const Error error = error_of([&] { placement("x: f32[2] on cuda:0, y: f32[2] on cuda:1"); });
+  EXPECT_EQ(error.kind(), ErrorKind::Unsupported);
+  EXPECT_EQ(error.message(), "'x' is on cuda:0 and 'y' on cuda:1");
+}
+
+TEST(Devices, ConversionsBecomeCopies) {
+  EXPECT_EQ(explicit_text(R"(graph(x: f32[4]) {
+  y: f16[4] on cuda:0 = aten::_to_copy(x, dtype=dtype.f16, device=device.cuda:0)
+  z: f16[4] = aten::to.device(y, device=device.cpu, dtype=dtype.f16)
+  return z
+}
+)"),
+            R"(graph(x: f32[4]) {
+  x_on_gpu: f32[4] on cuda:0 = library.device.copy(x, attributes=[1])
+  y: f16[4] on cuda:0 = aten::_to_copy(x_on_gpu, dtype=dtype.f16, device=device.cuda:0)
+  y_on_cpu: f16[4] = library.device.copy(y, attributes=[0])
+  z: f16[4] = aten::to.device(y_on_cpu, device.cpu, dtype.f16)
+  return z
+}
+)");
+}
+
+TEST(Devices, SingleNumbersOfTheCpuJoinTensorsOnAGpu) {
+  EXPECT_EQ(assigned_text(R"(graph(x: f32[4] on cuda:0, s: f32[]) {
+  y: f32[4] on cuda:0 = aten::mul.Tensor(x, s)
+  return y
+}
+)"),
+            R"(graph(x: f32[4] on cuda:0, s: f32[]) {
+  s_on_gpu: f32[] on cuda:0 = library.device.copy(s, attributes=[1])
+  y_t: f32[1] on cuda:0 = reshape(s_on_gpu)
+  y_t_1: f32[4] on cuda:0 = expand(y_t)
+  y: f32[4] on cuda:0 = mul(x, y_t_1)
+  return y
+}
+)");
+}
+
+TEST(Devices, OthersNameBothOperands) {
+  const auto refusal = [](std::string_view text) { return error_of([&] { explicit_text(text); }); };
+  const Error two = refusal(R"(graph(x: f32[4] on cuda:0, y: f32[4]) {
+  z: f32[4] on cuda:0 = aten::add.Tensor(x, y)
+  return z
+}
+)");
+  EXPECT_EQ(two.kind(), ErrorKind::InvalidModel);
+  EXPECT_EQ(two.message(), "aten::add.Tensor has 'y' on cpu and 'x' on cuda:0");
+  // As in PyTorch, a number on a GPU does not join tensors on the CPU.
+  EXPECT_EQ(refusal(R"(graph(x: f32[4], y: f32[] on cuda:0) {
+  z: f32[4] = aten::add.Tensor(x, y)
+  return z
+}
+)")
+                .message(),
+            "aten::add.Tensor has 'y' on cuda:0 and 'x' on cpu");
+}
+
+// Without operands a value is where it is used, and is no copy.
+TEST(Devices, WhatHasNoOperandsIsOnBoth) {
+  EXPECT_EQ(assigned_text(R"(graph(x: f32[3], g: f32[3] on cuda:0) {
+  i: f32[3] = aten::arange(3, dtype=dtype.f32)
+  j: f32[3] on cuda:0 = aten::to.device(i, device=device.cuda:0, dtype=dtype.f32)
+  a: f32[3] = aten::add.Tensor(x, i)
+  b: f32[3] on cuda:0 = aten::add.Tensor(g, j)
+  return a, b
+}
+)"),
+            R"(graph(x: f32[3], g: f32[3] on cuda:0) {
+  i_t: i64[3] = iota(dim=0)
+  i: f32[3] = cast(i_t)
+  a: f32[3] = add(x, i)
+  i_t_1: i64[3] on cuda:0 = iota(dim=0)
+  i_1: f32[3] on cuda:0 = cast(i_t_1)
+  b: f32[3] on cuda:0 = add(g, i_1)
+  return a, b
+}
+)");
+}
+
+}  // namespace
+}  // namespace toroid
