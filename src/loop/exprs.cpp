@@ -354,6 +354,11 @@ std::vector<ExprId> roots(const LoopProgram& program, const Computation& computa
       [](const Call& w) { return w.scores ? roots(*w.scores) : std::vector<ExprId>{}; }, [](const Bind&) { return std::vector<ExprId>{}; });
 }
 
+bool is_on_host(const LoopProgram& program, const Computation& computation) {
+  if (const auto* bind = std::get_if<Bind>(&computation.work)) return program.buffer(bind->value).on_host;
+  return !computation.outputs.empty() && program.buffer(computation.outputs[0]).on_host;
+}
+
 std::vector<BufferId> reads(const LoopProgram& program, const Computation& computation) {
   std::vector<BufferId> result;
   auto add = [&](BufferId buffer) {

@@ -143,6 +143,7 @@ struct Buffer {
   BufferKind kind = BufferKind::Temporary;
   uint32_t position = 0;                    // of the input, constant or output
   std::optional<uint32_t> updated_by = {};  // of a constant that calls write: the main graph's output that is its new value
+  bool on_host = false;                     // of a program for a GPU: in the process's memory; else where the program's tensors are
 };
 // Is it the constant's new value? A program may have both in the same memory.
 inline bool updates(const Buffer& output, const Buffer& constant) {
@@ -235,6 +236,8 @@ struct LoopProgram {
   BufferId add_buffer(Buffer buffer);
 };
 
+// Of a program for a GPU: does the processor compute it? One for another memory reads and writes that alone, but for a copy.
+bool is_on_host(const LoopProgram& program, const Computation& computation);
 // Every expression a computation evaluates, indices included.
 std::vector<ExprId> roots(const LoopProgram& program, const Computation& computation);
 // Buffers read by a computation, each once.

@@ -195,8 +195,8 @@ std::string LoopTextWriter::buffers(std::string_view indent) const {
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const Buffer& each = program_.buffers[i];
     const TensorType type = {.dtype = each.dtype, .sizes = each.sizes, .strides = each.strides};
-    text +=
-        fmt::format("{}buffer {}: {}{}\n", indent, buffer(BufferId{static_cast<uint32_t>(i)}), toroid::to_string(type), kind_text(each));
+    text += fmt::format("{}buffer {}: {}{}{}\n", indent, buffer(BufferId{static_cast<uint32_t>(i)}), toroid::to_string(type),
+                        kind_text(each), each.on_host ? " at host" : "");
   }
   return text;
 }

@@ -147,6 +147,10 @@ void LoopTextReader::declare_buffer() {
       }
     }
   }
+  if (cursor_.accept_word("at")) {
+    cursor_.expect_word("host");
+    made.on_host = true;
+  }
   at(place, [&] { verify(made); });
   if (!buffers_.emplace(text, BufferId{static_cast<uint32_t>(loops_->buffers.size())}).second) {
     cursor_.fail_at(place, fmt::format("buffer '{}' is declared twice", text));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "graph/custom/custom_operators.h"
+#include "library/device_copy.h"
 #include "lower/attention/visible_scores.h"
 #include "lower/attention/written_scores.h"
 #include "lower/cost.h"
@@ -18,6 +19,7 @@
 #include "passes/attention/merge_gradient.h"
 #include "passes/constant_values.h"
 #include "passes/decompose/custom/apply_custom.h"
+#include "passes/devices/placement.h"
 #include "support/match.h"
 
 namespace toroid {
@@ -36,12 +38,14 @@ LoweredGraph Lowering::run() {
   channels_last_ = channels_last_values(graph_, options_.convolutions_in_tiles);
   if (!options_.realise_all && is_main_graph()) constant_ = constant_values(program_);
   constant_.resize(graph_.num_values());
+  if (all_options_.of_host != nullptr) leave_host_to_calls();
   values_.resize(graph_.num_values());
   of_product_.resize(graph_.num_values());
   for (const Node& node : graph_.nodes()) {
     if (depends_on_product(node)) continue;  // computed where an attention's scores are
     const Provenance& source = graph_.provenance(node.provenance);
     exprs().set_origin(node.provenance);
+    if (!node.outputs.empty()) go_to(is_on_host(node.inputs.empty() ? node.outputs[0] : node.inputs[0]));
     try {
       prepare_inputs(node);
       lower_node(node);
@@ -64,6 +68,36 @@ LoweredGraph Lowering::run() {
   }
   result.loops = std::move(loops_);
   return result;
+}
+
+// Subgraphs are the GPU's (make_copies_explicit).
+bool Lowering::is_on_host(ValueId id) const { return all_options_.of_host != nullptr && is_main_graph() && !is_on_gpu(graph_.type(id)); }
+
+void Lowering::go_to(bool host) {
+  if (std::exchange(on_host_, host) != host) options_ = host ? *all_options_.of_host : all_options_;
+}
+
+// What the host computes of constants it computes in each call. Of copies only those of constants as they lie in memory are made once. Its
+// images lie as its own kernels take them.
+void Lowering::leave_host_to_calls() {
+  const std::vector<bool> channels_last = channels_last_values(graph_, all_options_.of_host->convolutions_in_tiles);
+  const auto constancy = [&](ValueId id) -> Constancy& { return constant_[static_cast<size_t>(id)]; };
+  const auto is_plain_constant = [&](ValueId id) {
+    const auto* constant = std::get_if<Constant>(&graph_.producer(id).op);
+    return constant != nullptr && program_.constant(constant->id).type.strides.empty();
+  };
+  for (const Node& node : graph_.nodes()) {
+    const bool is_copy = is_library(node.op, kDeviceCopy);
+    bool stays = true;
+    for (ValueId input : node.inputs) stays = stays && constancy(input) != Constancy::None && (!is_on_host(input) || is_copy);
+    if (is_copy) stays = stays && is_plain_constant(node.inputs[0]);
+    for (ValueId output : node.outputs) {
+      const bool is_constant = std::holds_alternative<Constant>(node.op);
+      if (!stays || (is_on_host(output) && !is_constant)) constancy(output) = Constancy::None;
+      if (is_on_host(output)) channels_last_[static_cast<size_t>(output)] = channels_last[static_cast<size_t>(output)];
+      if (is_copy) channels_last_[static_cast<size_t>(output)] = false;
+    }
+  }
 }
 
 void Lowering::count_uses() {
@@ -131,7 +165,8 @@ BufferId Lowering::new_buffer(std::string name, DType dtype, const std::vector<s
   if (is_complex(dtype) || size_bytes(dtype) == 0 || (is_floating(dtype) && size_bytes(dtype) == 1)) {
     throw Error(ErrorKind::Unsupported, fmt::format("tensors of dtype {} are not supported by the CPU backend", to_string(dtype)));
   }
-  return loops_->add_buffer({.name = std::move(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes)});
+  return loops_->add_buffer(
+      {.name = std::move(name), .dtype = dtype, .sizes = sizes, .strides = contiguous_strides(sizes), .on_host = on_host_});
 }
 
 // Those with which the value lies in memory.
@@ -366,6 +401,7 @@ void Lowering::lower_node(const Node& node) {
       [&](const Matmul&) { lower_matmul(node); }, [&](const Convolution&) { lower_convolution(node); },
       [&](const Attention&) { lower_attention(node); },
       [&](const Library& op) {
+        if (op.name == kDeviceCopy) return lower_device_copy(node);
         if (op.name == kAttentionGradient) return lower_attention(node);
         if (is_library(node.op, kAttentionOfScores)) return lower_attention_of_scores(node);
         if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
@@ -695,6 +731,21 @@ void Lowering::lower_call(const Node& node, bool contiguous_operands) {
   for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
 }
 
+void Lowering::lower_device_copy(const Node& node) {
+  const ValueId from = node.inputs[0], to = node.outputs[0];
+  if (all_options_.of_host == nullptr) {
+    std::vector<sym::Expr> axes = fresh_axes(sizes(to));
+    const ExprId value = at(from, axes);
+    return define(to, std::move(axes), value, merged_provenance(node));
+  }
+  loop::Call call{node.op, {operand(from, true)}};
+  go_to(is_on_host(to));
+  const BufferId out = new_buffer(to);
+  add_computation(std::move(call), {out}, {node.provenance});
+  loops_->computations.back().name = on_host_ ? "copy_to_host" : "copy_to_gpu";
+  define_buffer(to, out);
+}
+
 // A kernel of the user's own takes those tensors with any strides of which its file says so.
 void Lowering::lower_custom(const Node& node, const Library& op) {
   loop::Call call{node.op, {}};
@@ -745,6 +796,7 @@ void Lowering::lay_heads_beside_each_other(const Node& node) {
 }
 
 OutputBinding Lowering::bind_output(ValueId id, size_t position) {
+  go_to(is_on_host(id));
   // A temporary that already holds the output, perhaps in another shape, becomes the output.
   if (const auto window = as_window(id); window && is_contiguous(*window) && window->offset.is_const(0)) {
     loop::Buffer& buffer = loops_->buffer(window->buffer);

@@ -48,6 +48,10 @@ struct LowerOptions {
   // What is gathered and then reduced to few results is in memory between: as a map of many threads, each of which waits for one element.
   // The few threads of the reduction would wait for one after the other.
   bool gathers_before_reductions = false;
+  // Not null: values are where assign_devices put them (passes/devices/placement.h), some of them on the CPU, whose buffers are the host's
+  // (loop::Buffer::on_host) and which are lowered with these options. Null: all are in one memory, and a copy between devices is its
+  // operand.
+  const LowerOptions* of_host = nullptr;
 };
 // The main graph first, then each subgraph. Control flow stays a call whose branches are graphs of their own; the operands and
 // results of a subgraph are contiguous.

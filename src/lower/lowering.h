@@ -35,7 +35,11 @@ struct Lowered {
 class Lowering {
  public:
   Lowering(const Program& program, const Graph& graph, const LowerOptions& options)
-      : program_(program), graph_(graph), options_(options), loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
+      : program_(program),
+        graph_(graph),
+        all_options_(options),
+        options_(options),
+        loops_(std::make_unique<loop::LoopProgram>(*program.symbols)) {}
 
   LoweredGraph run();
 
@@ -108,6 +112,10 @@ class Lowering {
   void lower_scan(const Node& node, const Scan& op);
   void lower_call(const Node& node, bool contiguous_operands);
   void lower_custom(const Node& node, const Library& op);
+  void lower_device_copy(const Node& node);
+  bool is_on_host(ValueId id) const;
+  void go_to(bool host);
+  void leave_host_to_calls();
   void lower_attention(const Node& node);
   void lower_attention_of_scores(const Node& node);
   void lay_heads_beside_each_other(const Node& node);
@@ -161,7 +169,9 @@ class Lowering {
 
   const Program& program_;
   const Graph& graph_;
-  const LowerOptions options_;
+  const LowerOptions all_options_;  // with those of the host beside the device's
+  LowerOptions options_;            // of the node at hand
+  bool on_host_ = false;            // is the node at hand the host's?
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 
 #include "schedule/fusion/chains.h"
 #include "schedule/fusion/group.h"
@@ -16,7 +17,8 @@ class Planner {
   // For subgraphs of control flow, whose inputs may be slices that begin anywhere.
   virtual const Planner& of_subgraphs() const { return *this; }
   // Before computations are grouped: large reductions may become several. Not when nothing is to be fused.
-  virtual void prepare(loop::LoopProgram&) const {}
+  // `on_host`: those of the host, or all others (loop::is_on_host); none: all.
+  virtual void prepare(loop::LoopProgram&, std::optional<bool> /*on_host*/ = {}) const {}
   // A kernel, not planned yet, as the epilogue of the product that it reads, planned.
   virtual EpilogueAttempt as_epilogue(loop::LoopProgram&, const Kernel&, const loop::Call&, BufferId) const {
     return {std::nullopt, "the target's products take no epilogue"};
@@ -43,5 +45,8 @@ struct GpuLimits {
 };
 // Threads of a GPU (cuda/cuda_planner.cpp).
 const Planner& cuda_planner(TensorCores cores = TensorCores::None, const GpuLimits& limits = {});
+// For a program with some of its tensors on the host (loop::Buffer::on_host): the CPU's plans of what is computed there, those of `gpu` of
+// all else.
+const Planner& mixed_planner(const Planner& gpu);
 
 }  // namespace toroid::schedule

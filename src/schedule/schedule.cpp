@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "library/device_copy.h"
 #include "schedule/axes.h"
 #include "schedule/buffer_lists.h"
 #include "schedule/explain.h"
@@ -203,6 +204,17 @@ const std::string& name_of(const Step& step) {
 
 const std::vector<ProvenanceId>& provenance_of(const Step& step) {
   return match(step, [](const auto& s) -> const std::vector<ProvenanceId>& { return s.provenance; });
+}
+
+bool is_on_host(const loop::LoopProgram& program, const Step& step) {
+  if (const auto* bind = std::get_if<BindStep>(&step)) return program.buffer(bind->value).on_host;
+  const std::vector<BufferId> writes = writes_of(step);
+  return !writes.empty() && program.buffer(writes[0]).on_host;
+}
+
+bool is_device_copy(const Step& step) {
+  const auto* call = std::get_if<CallStep>(&step);
+  return call != nullptr && is_library(call->call.op, kDeviceCopy);
 }
 
 std::vector<BufferId> reads_of(const CallStep& step) {

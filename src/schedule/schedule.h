@@ -261,6 +261,10 @@ bool is_in_triton(const Step& step);
 Step as_single_step(const ParallelKernel& kernel);
 const std::string& name_of(const Step& step);
 const std::vector<ProvenanceId>& provenance_of(const Step& step);
+// Of a program for a GPU: does the processor run it? It is its results', or those of what it binds.
+bool is_on_host(const loop::LoopProgram& program, const Step& step);
+// Does it copy tensors between the two?
+bool is_device_copy(const Step& step);
 std::vector<BufferId> reads_of(const CallStep& step);  // the operands first
 std::vector<BufferId> reads_of(const Step& step);
 std::vector<BufferId> writes_of(const CallStep& step);

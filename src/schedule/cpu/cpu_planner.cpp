@@ -13,7 +13,9 @@ constexpr int64_t kSmallFinish = 16384;
 
 class CpuPlanner final : public Planner {
  public:
-  void prepare(loop::LoopProgram& program) const override { split_large_reductions(program); }
+  void prepare(loop::LoopProgram& program, std::optional<bool> on_host) const override {
+    split_large_reductions(program, {.on_host = on_host});
+  }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
     if (!is_floating(program.buffer(product).dtype)) return {{}, "a product of integers takes no epilogue"};

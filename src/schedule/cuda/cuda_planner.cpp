@@ -123,9 +123,10 @@ class CudaPlanner final : public Planner {
   const Planner& of_subgraphs() const override;
 
   // Two blocks for each multiprocessor of the largest devices; as sizes alone decide, all devices compute the same.
-  void prepare(loop::LoopProgram& program) const override {
-    split_large_reductions(program,
-                           {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks});
+  void prepare(loop::LoopProgram& program, std::optional<bool> on_host) const override {
+    split_large_reductions(
+        program,
+        {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks, .on_host = on_host});
   }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {

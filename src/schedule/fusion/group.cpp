@@ -167,6 +167,9 @@ class Grouping {
   // What stands against joining, if anything does, before the axes are looked at.
   std::string_view against(size_t c, size_t g, const std::set<size_t>& sources, bool vertical) const {
     if (!groups_[g].fusible) return "a library call, scan, scatter or control flow is a step of its own";
+    if (loop::is_on_host(program_, program_.computations[groups_[g].members[0].computation]) !=
+        loop::is_on_host(program_, program_.computations[c]))
+      return "one is computed on the host, the other one on the GPU";
     if (node_counts_[g] + nodes_[c] > kMaxNodes) return "one kernel of both would be too large";
     if (is_prepared(program_, groups_[g].members[0].computation) != is_prepared(program_, c)) return kComputedOnce;
     if (would_end_an_epilogue(g, c)) return "the producer is fused into the product that it reads, and the consumer reduces its result";

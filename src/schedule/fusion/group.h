@@ -38,8 +38,9 @@ std::vector<Group> group_computations(const loop::LoopProgram& program, bool fus
 struct SplitRule {
   int64_t few_results = 8, large_row = 1 << 16;
   int64_t blocks = 64;
-  bool blocks_of_all = false;  // results share these blocks; else each has so many
-  int64_t columns = 0;         // of columns: more than 0: so many results of blocks fill the device
+  bool blocks_of_all = false;        // results share these blocks; else each has so many
+  int64_t columns = 0;               // of columns: more than 0: so many results of blocks fill the device
+  std::optional<bool> on_host = {};  // of a program with some of its tensors on the host: those there, or all others
 };
 // Turns large reductions with few results into a parallel first step over blocks and a small second one.
 void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule = {});

@@ -78,7 +78,8 @@ int64_t equal_blocks(sym::Expr row, int64_t blocks) {
 void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule) {
   std::vector<loop::Computation> result;
   for (loop::Computation& computation : program.computations) {
-    const auto* reduction = std::get_if<loop::Reduction>(&computation.work);
+    const bool is_other = rule.on_host && *rule.on_host != loop::is_on_host(program, computation);
+    const auto* reduction = is_other ? nullptr : std::get_if<loop::Reduction>(&computation.work);
     const DType dtype = reduction != nullptr ? program.exprs.dtype(reduction->value) : DType::F32;
     const bool bounded = reduction != nullptr && (is_floating(dtype) || reduction->op == ReduceOp::Sum || reduction->op == ReduceOp::Any ||
                                                   reduction->op == ReduceOp::All);
@@ -110,7 +111,7 @@ void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule) {
     }
     const loop::Buffer out = program.buffer(computation.outputs[0]);
     auto new_buffer = [&](const char* suffix, DType type, std::vector<sym::Expr> sizes) {
-      loop::Buffer buffer{.name = out.name + suffix, .dtype = type, .sizes = std::move(sizes), .strides = {}};
+      loop::Buffer buffer{.name = out.name + suffix, .dtype = type, .sizes = std::move(sizes), .strides = {}, .on_host = out.on_host};
       if (out.kind == loop::BufferKind::Prepared) buffer.kind = out.kind;
       buffer.strides = contiguous_strides(buffer.sizes);
       return program.add_buffer(buffer);
