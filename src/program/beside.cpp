@@ -82,7 +82,7 @@ std::vector<size_t> temporaries_of(const Module& module, const Step& step) {
 }  // namespace
 
 bool can_be_beside(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const Function& function, const Step& step) {
-  if (&function != &module.main || step.instructions.size() != 1 || step.branch != 0) return false;
+  if (&function != &module.main || step.instructions.size() != 1 || step.branch != 0 || step.on_host) return false;
   const auto position = static_cast<size_t>(&step - function.steps.data());
   const std::vector<schedule::Step>& steps = graphs[function.graph].schedule.steps;
   if (position >= steps.size() || !communicates(steps[position])) return false;

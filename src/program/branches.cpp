@@ -156,7 +156,7 @@ class Regions {
 
 bool can_be_on_branch(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const Function& function,
                       const Step& step) {
-  if (&function != &module.main || step.instructions.size() != 1) return false;
+  if (&function != &module.main || step.instructions.size() != 1 || step.on_host) return false;
   const auto position = static_cast<size_t>(&step - function.steps.data());
   const schedule::ScheduledGraph& graph = graphs[function.graph];
   return position < graph.schedule.steps.size() && keeps_nothing(graph.schedule.steps[position]) && blocks_of(step).has_value();

@@ -29,6 +29,11 @@ LibraryCall library_call(const toroid::Program& program, const loop::LoopProgram
                    .integers = std::move(arguments.integers),
                    .numbers = std::move(arguments.numbers),
                    .label = toroid::to_string(step.call.op)};
+  if (schedule::is_device_copy(step)) {
+    const loop::Buffer& to = loops.buffer(step.outputs[0]);
+    const sym::Expr bytes = sym::product(to.sizes) * size_bytes(to.dtype);
+    call.label = fmt::format("{} bytes to the {}", sym::to_string(bytes), to.on_host ? "host" : "GPU");
+  }
   const auto note_sizes = [&](std::span<const sym::Expr> sizes) {
     call.has_fixed_sizes = call.has_fixed_sizes && std::all_of(sizes.begin(), sizes.end(), [](sym::Expr e) { return e.is_const(); });
   };

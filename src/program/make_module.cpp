@@ -11,6 +11,7 @@
 #include "program/in_place.h"
 #include "program/module_builder.h"
 #include "program/overlaps.h"
+#include "program/waits.h"
 #include "schedule/axes.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
@@ -149,7 +150,7 @@ void FunctionBuilder::place_prepared() {
   std::vector<PlacedBuffer> placed;
   int64_t& end = shared_.module.prepared_bytes;
   for (BufferId id : used) {
-    placed.push_back({id, InPrepared{end}, shared_.options.device});
+    placed.push_back({id, InPrepared{end}, device_of(id)});
     const int64_t bytes = (sym::product(buffer(id).sizes) * size_bytes(buffer(id).dtype)).value();
     end += (bytes + kPreparedAlignment - 1) / kPreparedAlignment * kPreparedAlignment;
   }
@@ -218,6 +219,8 @@ Step& FunctionBuilder::begin_step(const schedule::Step& step, bool runs_once, si
   function_.steps.push_back({shared_.module.steps.size(), {}});
   shared_.module.steps.push_back(std::move(info));
   target_ = &function_.steps.back().instructions;
+  on_host_ = schedule::is_on_host(loops_, step) && !schedule::is_device_copy(step);
+  function_.steps.back().on_host = on_host_;
   return function_.steps.back();
 }
 
@@ -310,7 +313,8 @@ bool FunctionBuilder::copies_no_base(const schedule::ScatterKernel& scatter) con
 Launch FunctionBuilder::launch(size_t part) {
   place_.part = part;
   const schedule::Step kernel = kernel_of(shared_.graphs, place_);
-  if (shared_.options.device == Device::Cuda) return {shared_.add_kernel(place_), schedule::cuda_grid_of(loops_, kernel).blocks, 1, 1};
+  if (shared_.options.device == Device::Cuda && !on_host_)
+    return {shared_.add_kernel(place_), schedule::cuda_grid_of(loops_, kernel).blocks, 1, 1};
   schedule::Grid grid = schedule::grid_of(loops_, kernel);
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel); scatter != nullptr && copies_no_base(*scatter)) {
     grid.work_per_task = sym::max(1, sym::floor_div(schedule::product_of_extents(scatter->axes), grid.tasks));
@@ -426,6 +430,7 @@ Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const to
     add_branches(graphs, module);
     add_beside(graphs, module);
     add_overlaps(graphs, module);
+    add_waits(graphs, module);
   }
   return std::move(module);
 }

@@ -30,6 +30,7 @@ std::optional<Device> parse_device(std::string_view text);
 
 inline constexpr int64_t kPreparedAlignment = 64;  // bytes
 
+// Of a program for a GPU: the host's buffers are at the same offsets in an arena of their own.
 // Where a function finds a buffer.
 struct InArgument {
   uint32_t position;
@@ -191,6 +192,10 @@ struct Step {
   // A collective operation of a GPU beside what stands behind it; how many of these have ended when the step starts (beside.h).
   bool is_beside = false;
   size_t awaits = 0;
+  // Of a program for a GPU: the processor runs it, on tensors in its own memory. Before that it waits for all that was started, where a copy
+  // from the GPU that it needs may be under way.
+  bool on_host = false;
+  bool waits = false;
 };
 
 struct Function {

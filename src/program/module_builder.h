@@ -45,7 +45,8 @@ class FunctionBuilder {
 
   void place_parameters();
   void place_prepared();
-  void place(BufferId id, Place where) { function_.buffers.push_back({id, where, shared_.options.device}); }
+  Device device_of(BufferId id) const { return buffer(id).on_host ? Device::Cpu : shared_.options.device; }
+  void place(BufferId id, Place where) { function_.buffers.push_back({id, where, device_of(id)}); }
   void check_symbols() const;
   void add_steps();
   Step& begin_step(const schedule::Step& step, bool runs_once, size_t position);
@@ -69,6 +70,7 @@ class FunctionBuilder {
   const loop::LoopProgram& loops_;
   Function function_;
   std::unordered_set<sym::Expr> known_;         // symbols with a value at the step at hand
+  bool on_host_ = false;                        // is the step at hand the host's?
   std::vector<Instruction>* target_ = nullptr;  // of the step at hand
   KernelDefinition place_{};                    // of the step at hand
 };

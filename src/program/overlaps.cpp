@@ -42,7 +42,8 @@ void add_overlaps(const std::vector<schedule::ScheduledGraph>& graphs, Module& m
     uint32_t branch = 0;
     for (Step& step : function.steps) {
       if (std::exchange(branch, step.branch) != step.branch) before = nullptr;  // it is on another stream
-      if (step.awaits > 0) before = nullptr;
+      if (step.awaits > 0 || step.on_host) before = nullptr;
+      if (step.on_host) continue;
       for (Instruction& each : step.instructions) {
         schedule::Overlap* const own = can_overlap(graphs, module, loops, each) ? overlap_of(each) : nullptr;
         if (before != nullptr && own != nullptr) {

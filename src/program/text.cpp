@@ -175,6 +175,8 @@ class ModuleWriter : loop::BlockText {
     if (!info.origin.empty()) head += " " + quote(info.origin);
     if (step.awaits > 0) head += fmt::format(" awaits {}", step.awaits);
     if (step.is_beside) head += " beside";
+    if (step.on_host) head += " at host";
+    if (step.waits) head += " waits";
     if (step.branch > 0) head += fmt::format(" on branch {}", step.branch);
     open(head);
     if (step.number < module_.step_work.size()) {

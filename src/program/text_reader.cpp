@@ -211,6 +211,11 @@ class ModuleReader : private loop::LoopTextReader {
     function.steps.push_back({number, {}});
     if (cursor_.accept_word("awaits")) function.steps.back().awaits = index("how many steps beside others");
     function.steps.back().is_beside = cursor_.accept_word("beside");
+    if (cursor_.accept_word("at")) {
+      cursor_.expect_word("host");
+      function.steps.back().on_host = true;
+    }
+    function.steps.back().waits = cursor_.accept_word("waits");
     if (cursor_.accept_word("on")) function.steps.back().branch = branch();
     rules_.begin_step(number);
     cursor_.expect("{");

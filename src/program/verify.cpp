@@ -11,6 +11,7 @@
 #include "program/in_place.h"
 #include "program/module_builder.h"
 #include "program/overlaps.h"
+#include "program/waits.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/mentioned.h"
@@ -195,8 +196,9 @@ void ModuleRules::check_prepared(BufferId id, InPrepared place) const {
 }
 
 void ModuleRules::check(const PlacedBuffer& placed) {
-  device_ = placed.device;
   const loop::Buffer& each = buffer(placed.id);
+  if (!each.on_host) device_ = placed.device;
+  require(!each.on_host || placed.device == Device::Cpu, "'{}' is the host's, and cannot be on a GPU", each.name);
   State& own = state(placed.id);
   require(!own.place, "'{}' has two places", each.name);
   const bool is_late = role_ == Role::Main && each.kind == BufferKind::Output && module_.outputs.at(each.position).is_late;
@@ -269,6 +271,13 @@ void ModuleRules::check_all() const {
   require(!fault, "{}", fault.value_or(""));
   const std::optional<std::string> beside = fault_of_beside(graphs_, module_);
   require(!beside, "{}", beside.value_or(""));
+  const std::optional<std::string> waits = fault_of_waits(graphs_, module_);
+  require(!waits, "{}", waits.value_or(""));
+  const std::vector<schedule::Step>& steps = graphs_[0].schedule.steps;
+  for (size_t s = 0; s < std::min(steps.size(), module_.main.steps.size()); ++s) {
+    const bool on_host = schedule::is_on_host(*graphs_[0].schedule.loops, steps[s]) && !schedule::is_device_copy(steps[s]);
+    require(on_host == module_.main.steps[s].on_host, "step {} is {} the host's", s, on_host ? "one of" : "none of");
+  }
   for (size_t i = 0; i < is_placed_.size(); ++i)
     require(is_placed_[i], "no function has a place for constant {}", static_cast<uint32_t>(module_.constants[i]));
 }
@@ -381,8 +390,9 @@ const KernelDefinition& ModuleRules::launched(const Launch& launch) {
   require(!is_epilogue(step_of(graphs_, definition)), "kernel {} is an epilogue, and cannot be launched", launch.kernel);
   const schedule::Step kernel = kernel_of(graphs_, definition);
   check_sizes(schedule::size_symbols(loops(), kernel));
+  const bool on_host = schedule::is_on_host(loops(), kernel);
   const sym::Expr tasks =
-      device_ == Device::Cuda ? schedule::cuda_grid_of(loops(), kernel).blocks : schedule::grid_of(loops(), kernel).tasks;
+      device_ == Device::Cuda && !on_host ? schedule::cuda_grid_of(loops(), kernel).blocks : schedule::grid_of(loops(), kernel).tasks;
   require(launch.tasks == tasks, "kernel {} has {} tasks, not {}", launch.kernel, sym::to_string(tasks), sym::to_string(launch.tasks));
   require(launch.least_work >= 1, "a least work of {}", launch.least_work);
   check_size(launch.work_per_task);

@@ -106,7 +106,7 @@ class ModuleRules {
 
   // Of the function at hand.
   Role role_ = Role::Main;
-  Device device_ = Device::Cpu;  // where its buffers are
+  Device device_ = Device::Cpu;  // where its buffers are, but for those of the host
   size_t graph_ = 0;
   size_t step_ = 0;
   std::vector<State> states_;
