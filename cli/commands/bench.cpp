@@ -230,8 +230,9 @@ int cmd_bench(int argc, const char* const* argv) {
   flags.add_option("MODEL", model_path, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs (default: random)");
   flags
-      .add_option("--device", device,
-                  "where to run: cpu, halide, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .add_option(
+          "--device", device,
+          "where to run: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
       .shows_default();
   flags.add_option("--threads", threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--seconds", seconds, "how long to call, at least ten times").positive().shows_default();

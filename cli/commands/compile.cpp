@@ -115,8 +115,9 @@ int cmd_compile(int argc, const char* const* argv) {
   flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
   flags
-      .add_option("--device", device,
-                  "what to compile for: cpu, halide, cuda, cuda:1 (by its number), triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
+      .add_option(
+          "--device", device,
+          "what to compile for: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
       .shows_default();
   flags.add_option(
       "--arch", architectures,

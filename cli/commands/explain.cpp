@@ -266,7 +266,9 @@ int cmd_explain(int argc, const char* const* argv) {
       .between(1, 1024);
   add_tune_limit(flags, choose);
   flags.add_option("--lock", lock_path, "take the choices of implementations from this file, and say them");
-  flags.add_option("--device", device, "cuda, rocm: say what each kernel takes of the GPU; halide: which kernels are in Halide")
+  flags
+      .add_option("--device", device,
+                  "cuda, as-exported, rocm: say what each kernel takes of the GPU, and what is copied; halide: which kernels are in Halide")
       .shows_default();
   add_operators_flag(flags, options);
   flags.add_option("--without-pass", options.without_passes, "leave out a graph pass; may be repeated: " + optional_pass_names());

@@ -1,5 +1,6 @@
 /* What the interface of programs and runtime (program_abi.h) has besides for a program whose buffers are in a GPU's memory: pointers of calls
- * point there, but those of numbers that the call is made with (symbols, offsets, random). Its library exports one thing more, which others
+ * point there, but those of numbers that the call is made with (symbols, offsets, random), and of tensors that ToroidGpuPlacement says are in
+ * the process's memory. Its library exports one thing more, which others
  * lack:
  *
  *   const ToroidGpuProgram toroid_gpu_program;
@@ -53,6 +54,9 @@ typedef struct ToroidGpuRuntime {
   /* Where kernels note in that memory what goes wrong first: code, as of ToroidVariant::run, and step, 32 bits each; index and size, 64 each. */
   void* failure;
   int32_t multiplies; /* 1: calls of products run on the GPU, for a library of them is there. Of AMD's GPUs it may be 0 */
+  /* Of a program with tensors in the process's memory too: what its steps there call, and their arena, with ToroidCall::offsets. */
+  const ToroidRuntime* here;
+  char* host_arena;
 } ToroidGpuRuntime;
 
 /* For which GPUs a binary is. */
@@ -81,11 +85,22 @@ typedef struct ToroidGpuBinary {
   const ToroidGpuKernel* launch; /* … and how; else null */
 } ToroidGpuBinary;
 
+/* Where the tensors of a variant are: 1 in the process's memory, 0 in the GPU's. Null: all are in the GPU's. */
+typedef struct ToroidGpuPlacement {
+  const int32_t* inputs;
+  const int32_t* outputs;
+  const int32_t* constants;   /* in the order of ToroidVariant::constants */
+  const int32_t* temporaries; /* in the order of ToroidCall::offsets */
+} ToroidGpuPlacement;
+
 typedef struct ToroidGpuProgram {
   const ToroidGpuBinary* binaries;
   int32_t num_binaries;
-  int32_t draws; /* 1: a kernel has ToroidCall::random among its arguments */
+  int32_t facts;                        /* TOROID_GPU_DRAWS and TOROID_GPU_MIXED, added */
+  const ToroidGpuPlacement* placements; /* with TOROID_GPU_MIXED, of each variant; else it is not there */
 } ToroidGpuProgram;
+#define TOROID_GPU_DRAWS 1 /* a kernel has ToroidCall::random among its arguments */
+#define TOROID_GPU_MIXED 2 /* some tensors are in the process's memory */
 
 #ifdef __cplusplus
 }

@@ -246,6 +246,7 @@ std::string build_package(const PackageSources& sources, const Toolchain& tools,
     i -= custom.size();
     const size_t level = i / units.size(), unit = i % units.size();
     CompileOptions options = how;
+    if (unit < sources.is_optimised.size() && sources.is_optimised[unit]) options.optimization = asked.optimization;
     options.name = name_of_unit(units, unit);
     options.isa = sources.levels[level];
     options.origin_of_line = [&units, unit](size_t line) {
@@ -284,9 +285,11 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
   KeptSources kept;
   CompileOptions how = asked;
   if (how.kept == nullptr) how.kept = &kept;
-  const auto& [units, custom_units, gpu, halide] = sources;
+  const auto& [units, is_optimised, custom_units, gpu, halide] = sources;
   if (gpu.units.empty()) return build_of_cpp(units, custom_units, halide, tools, threads, how, shared);
-  const Objects host = objects_of(units.size(), tools, [&](size_t i) -> Unit { return {units[i], plain(how)}; });
+  const Objects host = objects_of(units.size(), tools, [&](size_t i) -> Unit {
+    return {units[i], i < is_optimised.size() && is_optimised[i] ? how : plain(how)};
+  });
   const std::vector<std::string> objects = compiled_with_binaries(host, gpu, tools, threads, how, told, shared);
   return linked(shared, [&] { return tools.link_shared(objects, linking_of(how)); });
 }

@@ -34,6 +34,7 @@ struct HalideSources {
 };
 struct LibrarySources {
   std::vector<std::string> units;              // C++
+  std::vector<bool> is_optimised = {};         // of a program for a GPU, by unit: has it kernels that the processor runs? Else none has
   std::vector<std::string> custom_units = {};  // C++ of the user's own kernels
   GpuSources gpu = {};
   HalideSources halide = {};
@@ -60,6 +61,7 @@ std::string build_library(const LibrarySources& sources, const Toolchain& tools,
 // A package's library: units of a program compiled once for each level, and the run side (codegen/wrapper/package_entry.h).
 struct PackageSources {
   std::vector<std::string> units;
+  std::vector<bool> is_optimised = {};  // as in LibrarySources
   // Of the user's own kernels: compiled once, for the least demanding level. Templates of headers would otherwise be one function for all.
   std::vector<std::string> custom_units;
   std::vector<Isa> levels;  // the most demanding first

@@ -130,6 +130,7 @@ std::set<std::string> texts_of(std::span<const sym::Expr> guards) {
 // For whoever compiles the sources himself.
 std::shared_ptr<const PackageSources> package_sources(AssembledProgram program, const std::vector<Isa>& levels, const CompileOptions& how) {
   return std::make_shared<const PackageSources>(PackageSources{.units = std::move(program.sources.units),
+                                                               .is_optimised = std::move(program.sources.is_optimised),
                                                                .custom_units = std::move(program.sources.custom_units),
                                                                .levels = levels,
                                                                .entry = codegen::package_entry(program.entry),
@@ -361,6 +362,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
     };
     if (run_side) {
       const PackageSources package{.units = std::move(sources.units),
+                                   .is_optimised = std::move(sources.is_optimised),
                                    .custom_units = std::move(sources.custom_units),
                                    .levels = model.levels,
                                    .entry = texts.back(),

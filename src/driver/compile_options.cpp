@@ -68,6 +68,10 @@ void refuse_for_gpus(const CompileModelOptions& options) {
 
 // Ways are measured on the GPU that they are for.
 void refuse_to_measure_for_others(const CompileModelOptions& options) {
+  if (options.as_exported && options.choose.is_asked()) {
+    throw Error(ErrorKind::InvalidOption, "nothing is measured for programs with tensors on the CPU and on a GPU yet")
+        .help("compile with --mode default, or with --device cuda, which moves all tensors to the GPU");
+  }
   if (is_amd(options.target) && options.choose.measure) {
     throw Error(ErrorKind::InvalidOption, "nothing is measured on AMD's GPUs yet").help("compile with --mode default");
   }
@@ -137,10 +141,11 @@ std::string target_text(const CompileModelOptions& options) {
     if (options.halide.empty()) return package;
     return fmt::format("{}{}kernels in {}, by {}", package, package.empty() ? "" : ", ", halide_part(true), options.halide);
   }
+  const std::string_view placed = options.as_exported ? ", as exported" : "";
   if (is_emulated(options.target))
-    return fmt::format("emulated {} {}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(options.architectures, " "));
+    return fmt::format("emulated {} {}{}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(options.architectures, " "), placed);
   const std::string package = package_text(options), triton = triton_part(options.in_triton);
-  return fmt::format("{}, {}, {}{}{}{}{}{}", is_amd(options.target) ? "ROCm" : "CUDA", fmt::join(architectures_of(options), " "),
+  return fmt::format("{}{}, {}, {}{}{}{}{}{}", is_amd(options.target) ? "ROCm" : "CUDA", placed, fmt::join(architectures_of(options), " "),
                      gpu_compiler_version(is_amd(options.target)), triton.empty() ? "" : ", kernels in ", triton,
                      has_random_delays() ? ", with random delays" : "", package.empty() ? "" : ", ", package);
 }
@@ -229,6 +234,7 @@ void set_device(CompileModelOptions& options, std::string_view name) {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), options.gpu);
   const bool has_number = error == std::errc() && end == number.data() + number.size() && options.gpu >= 0;
   options.in_triton = kind == "triton";
+  options.as_exported = kind == "as-exported" || name == "emulated-as-exported";
   options.halide.clear();
   if (name == "cpu") {
     options.target = codegen::Target::Cpu;
@@ -236,9 +242,10 @@ void set_device(CompileModelOptions& options, std::string_view name) {
     options.target = codegen::Target::Cpu;
     options.gpu = 0;
     options.halide = name == kind ? default_halide_autoscheduler() : halide_autoscheduler(number);
-  } else if (name == "cuda" || name == "triton" || ((kind == "cuda" || kind == "triton") && has_number)) {
+  } else if (name == "cuda" || name == "triton" || name == "as-exported" ||
+             ((kind == "cuda" || kind == "triton" || kind == "as-exported") && has_number)) {
     options.target = codegen::Target::Cuda;
-  } else if (name == "emulated-cuda") {
+  } else if (name == "emulated-cuda" || name == "emulated-as-exported") {
     options.target = codegen::Target::EmulatedCuda;
   } else if (name == "rocm" || (kind == "rocm" && has_number)) {
     options.target = codegen::Target::Rocm;
@@ -249,8 +256,9 @@ void set_device(CompileModelOptions& options, std::string_view name) {
     throw Error(ErrorKind::InvalidOption, fmt::format("there is no device '{}'", name))
         .help(
             "devices: cpu, halide (a processor with kernels in Halide; or halide:adams2019, by its autoscheduler), cuda (or cuda:1, by its "
-            "number), triton (a GPU of NVIDIA with kernels in Triton), rocm (or rocm:1), "
-            "emulated-cuda, emulated-rocm (or emulated-rocm:gfx1100)");
+            "number), triton (a GPU of NVIDIA with kernels in Triton), as-exported (tensors stay on the CPU or the GPU, as the model has "
+            "them), "
+            "rocm (or rocm:1), emulated-cuda, emulated-as-exported, emulated-rocm (or emulated-rocm:gfx1100)");
   }
 }
 

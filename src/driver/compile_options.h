@@ -50,6 +50,9 @@ struct CompileModelOptions {
   std::string halide = {};  // not empty: kernels are Halide pipelines, as far as its printer takes them, scheduled by this
   // Where implementations are chosen (ChooseOptions), Halide pipelines compete with the processor's own kernels.
   bool halide_competes = may_halide_compete();
+  // Of a program for GPUs: tensors stay where the model has them, some on the CPU and some on a GPU, with explicit copies between the two
+  // (passes/devices/placement.h). Else all are on the GPU.
+  bool as_exported = false;
   int gpu = 0;                                  // the number of the one that a program for GPUs is for
   std::vector<std::string> architectures = {};  // of GPUs (sm_80, sm_90a, compute_90); none: that of the GPU
   int compile_threads = 0;                      // compilers at a time; 0: one a core
@@ -100,7 +103,8 @@ tune::TunerOptions tuner_options(const CompileModelOptions& options);
 // The forms that kernels have with these options. Throws Error{InvalidOption} for a TOROID_FORMS that is none of them.
 schedule::Forms forms_of(const CompileModelOptions& options);
 
-// Sets the target: "cpu", "halide", "halide:adams2019", "cuda", "cuda:1", "triton", "triton:1", "rocm", "rocm:1", "emulated-cuda",
+// Sets the target: "cpu", "halide", "halide:adams2019", "cuda", "cuda:1", "triton", "triton:1", "as-exported", "as-exported:1" (tensors stay
+// where the model has them, its GPU is of NVIDIA and has that number), "rocm", "rocm:1", "emulated-cuda", "emulated-as-exported",
 // "emulated-rocm" or "emulated-rocm:gfx1100" (whose waves it has; else those of gfx90a), as commands call them. Throws Error{InvalidOption}
 // for another name.
 void set_device(CompileModelOptions& options, std::string_view name);

@@ -114,8 +114,9 @@ static void say_what_is_wrong(const ToroidCompilerApi* compiler, const char* fol
   options.cpu = NULL;
   options.device = "abacus";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));
-  CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, halide (a processor with kernels in Halide; or halide:adams2019, by its autoscheduler), cuda (or cuda:1, by its number), triton (a GPU of NVIDIA with kernels in Triton), rocm (or rocm:1), emulated-cuda, "
-             "emulated-rocm (or emulated-rocm:gfx1100)", message);
+  CHECK_TEXT("there is no device 'abacus'\n  help: devices: cpu, halide (a processor with kernels in Halide; or halide:adams2019, by its autoscheduler), cuda (or cuda:1, by its number), triton (a GPU of NVIDIA with kernels in Triton), "
+             "as-exported (tensors stay on the CPU or the GPU, as the model has them), rocm (or rocm:1), emulated-cuda, "
+             "emulated-as-exported, emulated-rocm (or emulated-rocm:gfx1100)", message);
   options.device = NULL;
   options.arch = "sm_80";
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, compiler->compile(model, output, &options, message, sizeof message));

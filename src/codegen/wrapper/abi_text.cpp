@@ -159,6 +159,8 @@ struct ToroidGpuRuntime {
   int32_t (*read)(const ToroidRuntime*, void* to, const void* from, int64_t bytes);
   void* failure;
   int32_t multiplies;
+  const ToroidRuntime* here;
+  char* host_arena;
 };
 INLINE const ToroidGpuRuntime* gpu(const ToroidRuntime* runtime) { return (const ToroidGpuRuntime*)runtime; }
 INLINE void copy_bytes(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) { gpu(runtime)->copy(runtime, to, from, bytes); }

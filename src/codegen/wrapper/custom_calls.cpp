@@ -21,7 +21,7 @@ constexpr int64_t kLeastCustomWork = 16384;
 void FunctionPrinter::print_custom(const program::LibraryCall& call, const CustomOperator& op) {
   const CustomKernel* kernel = shared_.program.operators->kernel_of(op);
   TOROID_CHECK(kernel != nullptr, "{} has no kernel", op.file);
-  const bool on_gpu = shared_.target != Target::Cpu;
+  const bool on_gpu = target() != Target::Cpu;
   auto block = body_.block(fmt::format("{{  // {}, from {}", op.schema.name, comment_text(op.file)));
   print_call_parts(call, "");
   std::vector<DType> inputs, outputs;

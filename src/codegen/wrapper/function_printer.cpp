@@ -10,6 +10,7 @@
 #include "codegen/cpp/origin.h"
 #include "codegen/halide/halide_kernel.h"
 #include "library/branch_calls.h"
+#include "library/device_copy.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -54,7 +55,7 @@ std::string FunctionPrinter::pointer(const program::Pointer& pointer) const {
 }
 
 std::string FunctionPrinter::number_at(const std::string& pointer) const {
-  if (is_device(shared_.target)) return fmt::format("read_number(runtime, {})", pointer);
+  if (is_device(target())) return fmt::format("read_number(runtime, {})", pointer);
   return pointer.find(' ') == std::string::npos ? "*" + pointer : fmt::format("*({})", pointer);
 }
 
@@ -78,7 +79,12 @@ void FunctionPrinter::declare_buffers(TextBuffer& text, std::string_view inputs,
         each.place, [&](program::InArgument place) { declare(text, each.id, "const ", fmt::format("{}[{}]", inputs, place.position)); },
         [&](program::InResult place) { declare(text, each.id, "", fmt::format("{}[{}]", outputs, place.position)); },
         [&](program::InConstant place) { declare(text, each.id, "const ", fmt::format("call->constants[{}]", place.slot)); },
-        [&](program::InArena place) { declare(text, each.id, "", fmt::format("(call->arena + call->offsets[{}])", place.slot)); },
+        [&](program::InArena place) {
+          const bool is_apart = buffer(each.id).on_host && is_device(shared_.target);
+          declare(text, each.id, "",
+                  fmt::format("({}->{} + call->offsets[{}])", is_apart ? "gpu(runtime)" : "call", is_apart ? "host_arena" : "arena",
+                              place.slot));
+        },
         [&](program::InPrepared place) { declare(text, each.id, "", fmt::format("(call->prepared + {})", place.offset)); },
         [&](program::InRandomState) { declare(text, each.id, "const ", "call->random"); }, [](program::Allocated) {});
   }
@@ -93,6 +99,9 @@ std::string FunctionPrinter::print_function(const std::string& head, std::string
       text.write(std::string(first));
       read_symbols(text);
     }
+    if (has_host_buffers())
+      text.write(fmt::format("const ToroidRuntime* const on_host = {}; (void)on_host;",
+                             is_device(shared_.target) ? "gpu(runtime)->here" : "runtime"));
     declare_buffers(text, inputs, outputs);
     print_steps();
     text.write("int32_t error = 0; (void)error;");
@@ -158,7 +167,8 @@ void FunctionPrinter::print_steps() {
     if (step.awaits > 0) print_order(kAwaitCall, step.awaits);
     print_branch(step.branch);
     if (step.is_beside) print_order(kBesideCall, 1);
-    for (const program::Instruction& instruction : step.instructions) print(instruction);
+    if (step.waits) print_order(kWaitCall, 0);
+    for (const program::Instruction& instruction : step.instructions) step.on_host ? print_on_host(instruction) : print(instruction);
     if (step.is_beside) print_order(kBesideCall, 0);
   }
   number_ = function_.steps.size();
@@ -171,11 +181,43 @@ void FunctionPrinter::print_branch(uint32_t branch) {
 }
 
 void FunctionPrinter::print_order(std::string_view call, size_t number) {
-  if (shared_.target != Target::Cuda) return;
+  if (call == kWaitCall ? !is_device(shared_.target) : shared_.target != Target::Cuda) return;
   auto block = body_.block("{");
   body_.write(fmt::format("const int64_t number[] = {{{}}};", number));
   body_.write(fmt::format(
       "const ToroidLibraryCall library_call = {{\"{}\", 0, 0, nullptr, 0, nullptr, 0, number, 1, nullptr, 0, nullptr}};", call));
+  return_if("runtime->call(runtime, &library_call)");
+}
+
+bool FunctionPrinter::has_host_buffers() const {
+  return std::any_of(function_.buffers.begin(), function_.buffers.end(),
+                     [&](const program::PlacedBuffer& each) { return buffer(each.id).on_host; });
+}
+
+// What it declares for later steps stays outside of a block.
+void FunctionPrinter::print_on_host(const program::Instruction& instruction) {
+  const bool declares = std::holds_alternative<program::TimeStep>(instruction) || std::holds_alternative<program::Allocate>(instruction) ||
+                        std::holds_alternative<program::AllocateOutput>(instruction) ||
+                        std::holds_alternative<program::Release>(instruction) || std::holds_alternative<program::ReadNumber>(instruction);
+  if (declares) return print(instruction);
+  auto block = body_.block("{  // on the host");
+  body_.write("const ToroidRuntime* const runtime = on_host;");
+  on_host_ = true;
+  print(instruction);
+  on_host_ = false;
+}
+
+// The runtime knows both memories.
+void FunctionPrinter::print_device_copy(const program::LibraryCall& call) {
+  auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
+  if (!is_device(shared_.target)) note_linked(call);
+  const std::string from = operand(call.inputs[0]), to = operand(call.outputs[0]);
+  body_.write(fmt::format("const ToroidOperand inputs[] = {{{}}};", from));
+  body_.write(fmt::format("const ToroidOperand outputs[] = {{{}}};", to));
+  body_.write(fmt::format("const double to_gpu = {};", buffer(call.outputs[0].buffer).on_host ? 0 : 1));
+  body_.write(
+      fmt::format("const ToroidLibraryCall library_call = {{\"{}\", {}, {}, inputs, 1, outputs, 1, nullptr, 0, &to_gpu, 1, nullptr}};",
+                  call.kernel, call.site, call.has_fixed_sizes ? 1 : 0));
   return_if("runtime->call(runtime, &library_call)");
 }
 
@@ -187,16 +229,17 @@ void FunctionPrinter::print(const program::Instruction& instruction) {
       },
       [&](const program::Allocate& allocate) {
         const loop::Buffer& each = buffer(allocate.buffer);
-        declare(body_, allocate.buffer, "", fmt::format("runtime->allocate(runtime, {})", bytes_of(allocate.elements, each.dtype)));
+        declare(body_, allocate.buffer, "",
+                fmt::format("{0}->allocate({0}, {1})", memory_of(allocate.buffer), bytes_of(allocate.elements, each.dtype)));
         return_if("!" + identifier(each.name));
       },
       [&](const program::AllocateOutput& output) {
         const std::string sizes = array(fmt::format("sizes{}", ++arrays_), output.sizes);
-        declare(body_, output.buffer, "", fmt::format("runtime->output(runtime, {}, {})", output.position, sizes));
+        declare(body_, output.buffer, "", fmt::format("{0}->output({0}, {1}, {2})", memory_of(output.buffer), output.position, sizes));
         return_if("!" + identifier(buffer(output.buffer).name));
       },
       [&](const program::Release& release) {
-        body_.write(fmt::format("runtime->release(runtime, (void*){});", identifier(buffer(release.buffer).name)));
+        body_.write(fmt::format("{0}->release({0}, (void*){1});", memory_of(release.buffer), identifier(buffer(release.buffer).name)));
       },
       [&](const program::Launch& launch) {
         if (print_launch(launch)) return_errors();
@@ -208,7 +251,9 @@ void FunctionPrinter::print(const program::Instruction& instruction) {
 }
 
 void FunctionPrinter::print_read(const program::ReadNumber& read) {
+  on_host_ = buffer(read.buffer).on_host;
   return_if(fmt::format("runtime->bind(runtime, {}, (int64_t){})", read.binding, number_at(identifier(buffer(read.buffer).name))));
+  on_host_ = false;
   if (!read.defines) return;
   const std::string name = identifier(read.defines->node()->name);
   body_.write(fmt::format("const int64_t {0} = symbols[{1}]; (void){0};", name, shared_.symbol_positions.at(*read.defines)));
@@ -219,11 +264,11 @@ void FunctionPrinter::print_read(const program::ReadNumber& read) {
 KernelSource FunctionPrinter::print_definition(size_t number, std::string_view kind, bool assertions) {
   const program::KernelDefinition& definition = shared_.module.kernels[number];
   const schedule::Step kernel = program::kernel_of(shared_.graphs, definition);
-  const std::string base = fmt::format("{}_{}{}", identifier(schedule::name_of(kernel)), kind, shared_.suffix);
+  const std::string base = fmt::format("{}_{}{}{}", identifier(schedule::name_of(kernel)), on_host_ ? "host_" : "", kind, shared_.suffix);
   const auto* nest = std::get_if<schedule::Kernel>(&kernel);
   if (nest != nullptr && !nest->halide.empty())
-    return print_halide_kernel(loops_, *nest, graph_of(definition.graph), shared_.kernels.fresh_name(base));
-  return print_kernel(loops_, kernel, graph_of(definition.graph), shared_.kernels.fresh_name(base), assertions);
+    return print_halide_kernel(loops_, *nest, graph_of(definition.graph), kernels().fresh_name(base));
+  return print_kernel(loops_, kernel, graph_of(definition.graph), kernels().fresh_name(base), assertions);
 }
 
 const std::string& FunctionPrinter::add_kernel(KernelSource source) {
@@ -234,7 +279,7 @@ const std::string& FunctionPrinter::add_kernel(KernelSource source) {
   }
   shared_.calls_special_functions = shared_.calls_special_functions || (source.uses_runtime && source.halide.empty());
   for (const HalidePipeline& pipeline : source.halide) shared_.halide.emplace(pipeline.entry, pipeline);
-  const std::string& name = shared_.kernels.add(source, loops_);
+  const std::string& name = kernels().add(source, loops_);
   shared_.step_kernels[number_].push_back(name);
   return name;
 }
@@ -250,7 +295,7 @@ std::string FunctionPrinter::arguments(const KernelSource& source) const {
 }
 
 bool FunctionPrinter::print_launch(const program::Launch& launch) {
-  if (shared_.target != Target::Cpu) {
+  if (target() != Target::Cpu) {
     const program::KernelDefinition& definition = shared_.module.kernels[launch.kernel];
     print_gpu_launch(program::kernel_of(shared_.graphs, definition), definition.graph, launch.tasks, launch.overlap);
     return false;
@@ -281,7 +326,7 @@ bool FunctionPrinter::print_launch(const program::Launch& launch) {
 }
 
 void FunctionPrinter::print_together(const program::LaunchTogether& together) {
-  if (shared_.target != Target::Cpu) {
+  if (target() != Target::Cpu) {
     const program::KernelDefinition& first = shared_.module.kernels[together.kernels[0].kernel];
     sym::Expr blocks = 0;
     for (const program::Launch& each : together.kernels) blocks = blocks + each.tasks;

@@ -32,6 +32,7 @@ struct SharedParts {
   std::string_view suffix;  // of the names that other files see
   Target target = Target::Cpu;
   KernelSet kernels = {};
+  KernelSet host_kernels = {};                                  // of a program for a GPU: those that the processor runs
   std::unordered_map<sym::Expr, size_t> symbol_positions = {};  // in Module::symbols
   std::map<std::string, std::string> epilogues = {};            // by kernel, the function that the runtime calls for it
   std::vector<std::vector<std::string>> step_kernels = {};      // of each step, the names of its kernels
@@ -78,6 +79,14 @@ class FunctionPrinter {
   std::string pointer(const program::Pointer& pointer) const;
   // The number at a pointer.
   std::string number_at(const std::string& pointer) const;
+  // What the instruction at hand is printed for: the processor, where it is the host's.
+  Target target() const { return on_host_ ? Target::Cpu : shared_.target; }
+  KernelSet& kernels() const { return on_host_ ? shared_.host_kernels : shared_.kernels; }
+  // What is asked for a buffer's memory.
+  std::string_view memory_of(BufferId id) const { return buffer(id).on_host ? "on_host" : "runtime"; }
+  bool has_host_buffers() const;
+  void print_on_host(const program::Instruction& instruction);
+  void print_device_copy(const program::LibraryCall& call);
 
   void make_names_unique();
   void read_symbols(TextBuffer& text) const;
@@ -187,6 +196,7 @@ class FunctionPrinter {
   SharedParts& shared_;
   size_t number_ = 0;  // of the step at hand
   bool prepares_ = false;
+  bool on_host_ = false;  // is the instruction at hand the host's?
   uint32_t branch_ = 0;
   TextBuffer body_;
   int arrays_ = 0;

@@ -113,6 +113,12 @@ void add_prelude(std::span<std::string> units, const PreludeParts& prelude) {
   for (std::string& unit : units) unit.insert(0, prelude.used_by(unit));
 }
 
+void add_prelude(std::span<std::string> units, const GeneratedProgram& program) {
+  const size_t host = std::min(program.host_units, units.size());
+  add_prelude(units.first(host), *prelude_for(program.module.assertions));
+  add_prelude(units.subspan(host), *program.unit_prelude);
+}
+
 GeneratedProgram generate(program::Module made, const std::vector<schedule::ScheduledGraph>& graphs, const Program& program,
                           const GenerateOptions& options) {
   GeneratedProgram result;
@@ -138,9 +144,10 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
     wrapper += "}\n";
   }
   const bool on_cpu = options.target == Target::Cpu;
-  for (const std::string& declaration : on_cpu ? shared.kernels.declarations() : std::vector<std::string>()) wrapper += declaration + "\n";
+  for (const std::string& declaration : (on_cpu ? shared.kernels : shared.host_kernels).declarations()) wrapper += declaration + "\n";
   for (const auto& [kernel, function] : shared.epilogues) wrapper += function;
   result.kernels = shared.kernels.kernels();
+  result.host_kernels = shared.host_kernels.kernels();
   result.draws = has_random_state(graphs);
   result.linked_kernels = std::move(shared.linked_kernels);
   result.products = std::move(shared.products);
@@ -170,6 +177,11 @@ GeneratedProgram generate(program::Module made, const std::vector<schedule::Sche
     result.units[0] += wrapper;
   } else {
     add_gpu_units(result, shared, wrapper, options);
+    if (!result.host_kernels.empty()) {
+      std::vector<std::string> units = divide(result.host_kernels, 0, options.max_units);
+      result.host_units = units.size();
+      result.units.insert(result.units.begin(), units.begin(), units.end());
+    }
   }
   result.step_kernels = std::move(shared.step_kernels);
   result.step_kernels.resize(module.steps.size());

@@ -27,14 +27,16 @@ struct ProductShape {
 };
 
 struct GeneratedProgram {
-  std::vector<std::string> units;                      // C++ files without their prelude; together they are the program's library
-  std::shared_ptr<const PreludeParts> unit_prelude;    // in front of each, what it uses of this
+  std::vector<std::string> units;                    // C++ files without their prelude; together they are the program's library
+  std::shared_ptr<const PreludeParts> unit_prelude;  // in front of each, what it uses of this
+  size_t host_units = 0;  // of a program for a GPU, the first so many: kernels that the processor runs, behind what they use of prelude_for
   std::vector<std::string> gpu_units = {};             // complete CUDA files, whose binaries belong to it
   std::vector<std::string> triton_units = {};          // kernels in Triton (codegen/triton/triton_kernel.h), each a unit behind those
   std::vector<std::string> not_in_triton = {};         // where kernels are to be in Triton: steps that are not, and why
   std::vector<std::string> halide_pipelines = {};      // that kernels call (codegen/halide/halide_pipeline.h), each an object of its own
   std::vector<std::string> not_in_halide = {};         // where kernels are to be in Halide: steps that are not, and why
   std::vector<GeneratedKernel> kernels;                // each distinct kernel once
+  std::vector<GeneratedKernel> host_kernels = {};      // of a program for a GPU: those that the processor runs
   std::string prelude;                                 // what any kernel needs in front of it to be compiled alone
   std::vector<std::vector<std::string>> step_kernels;  // of each step, the names of its generated kernels, epilogues included
   program::Module module;                              // what the files do
@@ -68,5 +70,7 @@ GeneratedProgram generate(program::Module module, const std::vector<schedule::Sc
 std::shared_ptr<const PreludeParts> prelude_for(bool assertions);
 // Puts in front of each unit, which has all its other text, what it uses of its prelude.
 void add_prelude(std::span<std::string> units, const PreludeParts& prelude);
+// The same of the program's units, each with its own prelude.
+void add_prelude(std::span<std::string> units, const GeneratedProgram& program);
 
 }  // namespace toroid::codegen

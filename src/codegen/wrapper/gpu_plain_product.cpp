@@ -7,8 +7,7 @@
 namespace toroid::codegen {
 
 bool FunctionPrinter::has_plain_product(const program::LibraryCall& call) const {
-  if (!is_amd(shared_.target) || call.kernel != "matmul" || call.inputs.size() != 2 || call.outputs.size() != 1 || call.epilogue)
-    return false;
+  if (!is_amd(target()) || call.kernel != "matmul" || call.inputs.size() != 2 || call.outputs.size() != 1 || call.epilogue) return false;
   const auto is_float = [&](const program::Operand& each) {
     const DType dtype = buffer(each.buffer).dtype;
     return dtype == DType::F64 || dtype == DType::F32 || is_reduced_float(dtype);

@@ -6,6 +6,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/wrapper/function_printer.h"
 #include "graph/custom/custom_operators.h"
+#include "library/device_copy.h"
 #include "passes/attention/merge_gradient.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "schedule/cuda/attention/attention_kernel.h"
@@ -161,6 +162,7 @@ bool FunctionPrinter::print_call_parts(const program::LibraryCall& call, std::st
 }
 
 void FunctionPrinter::print_call(const program::LibraryCall& call) {
+  if (call.kernel == fmt::format("library.{}", kDeviceCopy)) return print_device_copy(call);
   if (const CustomOperator* op = custom_operator_of(shared_.program, call)) return print_custom(call, *op);
   const size_t mark = call.kernel.find('#');
   if (mark != std::string::npos && schedule::cudnn_of(call.kernel.substr(mark + 1)) != schedule::Cudnn::Never)

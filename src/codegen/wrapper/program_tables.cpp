@@ -1,6 +1,7 @@
 #include "codegen/wrapper/program_tables.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "graph/builder.h"
 #include "graph/text/text.h"
 #include "signature/contract_tables.h"
+#include "support/match.h"
 #include "support/text/text_buffer.h"
 #include "symbolic/symbol_map.h"
 #include "toroid/gpu_abi.h"
@@ -298,9 +300,60 @@ namespace {
 constexpr std::string_view kLaunchFacts =
     "struct ToroidGpuKernel { int32_t threads, shared_bytes; int64_t scratch_bytes; int32_t scratch_alignment, more_pointers; };\n";
 
+bool is_on_host(const program::PlacedBuffer& buffer) { return buffer.device == program::Device::Cpu; }
+
+bool has_host_buffers(const program::Module& module) {
+  return std::ranges::any_of(module.main.buffers, [](const program::PlacedBuffer& each) {
+    return is_on_host(each) && !std::holds_alternative<program::InRandomState>(each.place);
+  });
+}
+
+// Of each variant, ToroidGpuPlacement.
+std::string placement_tables(std::span<const program::Module* const> modules) {
+  std::string lists, rows;
+  for (size_t v = 0; v < modules.size(); ++v) {
+    const program::Module& module = *modules[v];
+    std::map<std::string_view, std::vector<int>> places;
+    const auto note = [&](std::string_view list, size_t position, bool on_host) {
+      std::vector<int>& own = places[list];
+      if (own.size() <= position) own.resize(position + 1);
+      own[position] = on_host ? 1 : 0;
+    };
+    for (const program::PlacedBuffer& each : module.main.buffers) {
+      match(
+          each.place, [&](program::InArgument place) { note("inputs", place.position, is_on_host(each)); },
+          [&](program::InResult place) { note("outputs", place.position, is_on_host(each)); },
+          [&](program::InConstant place) { note("constants", place.slot, is_on_host(each)); },
+          [&](program::InArena place) { note("temporaries", place.slot, is_on_host(each)); }, [](program::InPrepared) {},
+          [](program::InRandomState) {}, [](program::Allocated) {});
+    }
+    const auto note_late = [&](const program::Instruction& instruction) {
+      const auto* late = std::get_if<program::AllocateOutput>(&instruction);
+      if (late == nullptr) return;
+      const auto is_its = [&](const program::PlacedBuffer& each) { return each.id == late->buffer; };
+      note("outputs", late->position, is_on_host(*std::ranges::find_if(module.main.buffers, is_its)));
+    };
+    for (const program::Step& step : module.main.steps) std::ranges::for_each(step.instructions, note_late);
+    std::ranges::for_each(module.main.at_end, note_late);
+    std::vector<std::string> names;
+    for (const std::string_view list : {"inputs", "outputs", "constants", "temporaries"}) {
+      const auto found = places.find(list);
+      names.emplace_back("nullptr");
+      if (found == places.end()) continue;
+      names.back() = fmt::format("placed_{}{}", list, v);
+      lists += fmt::format("static const int32_t {}[] = {{{}}};\n", names.back(), fmt::join(found->second, ", "));
+    }
+    rows += fmt::format("  {{{}}},\n", fmt::join(names, ", "));
+  }
+  return fmt::format(
+      "struct ToroidGpuPlacement {{ const int32_t* inputs; const int32_t* outputs; const int32_t* constants; const int32_t* temporaries; "
+      "}};\n{}static const ToroidGpuPlacement placements[] = {{\n{}}};\n",
+      lists, rows);
+}
+
 }  // namespace
 
-std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
+std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws, std::span<const program::Module* const> modules) {
   std::string declarations, rows;
   for (size_t i = 0; i < binaries.size(); ++i) {
     const std::string_view architecture = binaries[i].architecture, number = architecture.substr(architecture.find('_') + 1);
@@ -320,14 +373,17 @@ std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws) {
                         is_amd ? fmt::format("0x{}", architecture.substr(3)) : std::string(number.substr(0, number.find('a'))),
                         static_cast<int>(kind), launch);
   }
+  const bool is_mixed = std::ranges::any_of(modules, [](const program::Module* module) { return has_host_buffers(*module); });
+  const std::string placements = is_mixed ? placement_tables(modules) : "";
   return fmt::format(
       "{}"
       "struct ToroidGpuBinary {{ const void* data; int32_t unit, capability, kind; const char* kernel; const ToroidGpuKernel* launch; }};\n"
-      "struct ToroidGpuProgram {{ const ToroidGpuBinary* binaries; int32_t num_binaries; int32_t draws; }};\n{}"
+      "{}struct ToroidGpuProgram {{ const ToroidGpuBinary* binaries; int32_t num_binaries; int32_t facts;{} }};\n{}"
       "static const ToroidGpuBinary binaries[] = {{\n{}}};\n"
-      "extern \"C\" {{ extern __attribute__((visibility(\"default\"))) const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}}}; "
+      "extern \"C\" {{ extern __attribute__((visibility(\"default\"))) const ToroidGpuProgram toroid_gpu_program = {{binaries, {}, {}{}}}; "
       "}}\n",
-      kLaunchFacts, declarations, rows, binaries.size(), draws ? 1 : 0);
+      kLaunchFacts, placements, is_mixed ? " const ToroidGpuPlacement* placements;" : "", declarations, rows, binaries.size(),
+      (draws ? TOROID_GPU_DRAWS : 0) + (is_mixed ? TOROID_GPU_MIXED : 0), is_mixed ? ", placements" : "");
 }
 
 std::string binary_unit(size_t number, std::string_view binary, const std::optional<GpuLaunchFacts>& launch) {

@@ -39,8 +39,8 @@ struct GpuBinary {
   std::string architecture;
   bool tells_launch = false;  // of a unit with one kernel: it says how that is started
 };
-// What a program for a GPU has behind them (toroid/gpu_abi.h). draws: its kernels read the random state.
-std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws);
+// What a program for a GPU has behind them (toroid/gpu_abi.h). draws: its kernels read the random state. `modules`: of each variant.
+std::string gpu_tables(std::span<const GpuBinary> binaries, bool draws, std::span<const program::Module* const> modules = {});
 // How its binary says that a kernel is started, and the kernel's name.
 struct GpuLaunchFacts {
   std::string kernel;

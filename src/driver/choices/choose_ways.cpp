@@ -258,7 +258,7 @@ LibrarySources sources_of_step(const Program& program, const loop::LoopProgram& 
     sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, made.draws);
   }
-  codegen::add_prelude(sources.units, *made.unit_prelude);
+  codegen::add_prelude(sources.units, made);
   return sources;
 }
 

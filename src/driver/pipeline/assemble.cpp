@@ -33,6 +33,7 @@ void take_variant(AssembledProgram& all, codegen::CustomEntries& custom_entries,
   all.use.onednn = all.use.onednn || code.calls_onednn;
   all.use.mpi = std::ranges::any_of(all.entry.linked_kernels, is_collective_kernel);
   for (auto& [op, entries] : code.custom_entries) custom_entries[op].merge(entries);
+  for (size_t i = 0; i < code.units.size(); ++i) all.sources.is_optimised.push_back(i < code.host_units);
   std::ranges::move(code.units, std::back_inserter(all.sources.units));
   std::ranges::move(code.gpu_units, std::back_inserter(all.sources.gpu.units));
   std::ranges::move(code.triton_units, std::back_inserter(all.sources.gpu.triton));
@@ -52,7 +53,7 @@ std::vector<size_t> add_preludes(std::vector<std::string>& units, const std::vec
   for (const std::string& unit : units) bytes.push_back(unit.size());
   for (size_t first = 0; const GeneratedVariant& variant : variants) {
     const size_t count = variant.code.units.size();
-    codegen::add_prelude(std::span(units).subspan(first, count), *variant.code.unit_prelude);
+    codegen::add_prelude(std::span(units).subspan(first, count), variant.code);
     first += count;
   }
   for (size_t i = 0; i < units.size(); ++i) bytes[i] = units[i].size() - bytes[i];
@@ -76,7 +77,9 @@ AssembledProgram assemble(std::vector<GeneratedVariant>& variants, const Constan
     if (sources.gpu.units.empty()) sources.gpu.units.push_back("");  // a program without a kernel is for a GPU nevertheless
     sources.gpu.binaries = binaries_of(sources.gpu.units.size(), sources.gpu.triton.size(), architectures_of(options));
     const bool draws = std::ranges::any_of(variants, [](const GeneratedVariant& variant) { return variant.code.draws; });
-    sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, draws);
+    std::vector<const program::Module*> modules;
+    for (const GeneratedVariant& variant : variants) modules.push_back(&variant.code.module);
+    sources.units.back() += codegen::gpu_tables(sources.gpu.binaries, draws, modules);
     all.entry.is_for_gpu = all.use.gpu = true;
   }
   all.prelude_bytes = add_preludes(sources.units, variants);

@@ -15,6 +15,7 @@
 #include "passes/attention/merge_gradient.h"
 #include "passes/attention/write_scores.h"
 #include "passes/dead_code.h"
+#include "passes/devices/placement.h"
 #include "passes/pipeline.h"
 #include "program/text.h"
 #include "runtime/kernels/registry/registry.h"
@@ -43,21 +44,44 @@ LowerOptions lower_options(const CompileModelOptions& options) {
   lowering.least_recomputed_bytes = int64_t{1} << 20;
   lowering.recomputes_functions = true;
   lowering.gathers_before_reductions = true;
+  static const LowerOptions fused_on_host, apart_on_host = {.realise_all = true};
+  if (options.as_exported) lowering.of_host = options.optimise ? &fused_on_host : &apart_on_host;
   return lowering;
 }
 
 const schedule::Planner& planner_of(const CompileModelOptions& options) {
   if (options.target == codegen::Target::Cpu) return schedule::cpu_planner();
-  return schedule::cuda_planner(tensor_cores(options), limits_of(options));
+  const schedule::Planner& gpu = schedule::cuda_planner(tensor_cores(options), limits_of(options));
+  return options.as_exported ? schedule::mixed_planner(gpu) : gpu;
+}
+
+// Tensors stay where the model has them, and what crosses is copied; or all are in one place.
+void place_tensors(Program& program, const CompileModelOptions& options) {
+  if (options.target == codegen::Target::Cpu) return;
+  if (!options.as_exported) return place_together(program);
+  const Placement placement = placement_of(program);
+  if (placement != Placement::Mixed) {
+    const bool on_cpu = placement == Placement::OnCpu;
+    throw Error(ErrorKind::InvalidOption, fmt::format("all tensors of the model are on {}", on_cpu ? "the CPU" : "a GPU"))
+        .help(on_cpu ? "compile with --device cpu, or with --device cuda, which moves them to a GPU" : "compile with --device cuda");
+  }
+  make_copies_explicit(program);
 }
 
 // On a GPU, attentions that one kernel computes become what that kernel takes; others are written out.
 void take_attention_kernels(Program& program, const CompileModelOptions& options, Dumps& dumps) {
   const bool has_any = tensor_cores(options) != schedule::TensorCores::None;
-  const auto has_kernel = [&](const TensorType& q, const TensorType& v) { return has_any && schedule::has_attention_kernel(q, v); };
-  const auto has_kernel_for = [&](const Graph& graph, const Node& node) { return has_any && schedule::has_attention_kernel(graph, node); };
+  const auto is_here = [&](const TensorType& type) { return !options.as_exported || is_on_gpu(type); };
+  const auto has_kernel = [&](const TensorType& q, const TensorType& v) {
+    return has_any && is_here(q) && schedule::has_attention_kernel(q, v);
+  };
+  // The host's library has one for all.
+  const auto has_kernel_for = [&](const Graph& graph, const Node& node) {
+    if (!is_here(graph.type(node.inputs[0]))) return true;
+    return has_any && schedule::has_attention_kernel(graph, node);
+  };
   const auto has_gradient_kernel = [&](const TensorType& q, const TensorType& v) {
-    return has_any && schedule::has_attention_gradient_kernel(q, v);
+    return has_any && is_here(q) && schedule::has_attention_gradient_kernel(q, v);
   };
   const auto dump = [&](std::string_view pass) { dumps.write(pass, [&] { return to_text(program, {.provenance = true}); }); };
   if (options.optimise && write_scores(program, has_kernel)) {
@@ -82,6 +106,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                           Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
   const bool is_for_gpu = options.target != codegen::Target::Cpu;
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
+  place_tensors(program, options);
   PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
   costs.beside = costs_beside(options);
   run_passes(program, {.optimise = options.optimise,
@@ -91,7 +116,12 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
                                       const Program& now) { dumps.write(pass.name, [&] { return to_text(now, {.provenance = true}); }); },
                        .timed = [&](const Pass& pass, double seconds) { clock.add(pass.name, seconds); }});
   clock.restart();
+  if (options.as_exported) assign_devices(program);
   if (is_for_gpu) take_attention_kernels(program, options, dumps);
+  if (options.as_exported) {
+    assign_devices(program);  // to what was written out
+    dumps.write("devices", [&] { return to_text(program, {.provenance = true}); });
+  }
 
   std::vector<LoweredGraph> lowered = lower(program, lower_options(options));
   clock.done("lower");

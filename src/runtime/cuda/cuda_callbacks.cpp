@@ -8,6 +8,7 @@
 #include "base/machine/out_of_memory.h"
 #include "library/branch_calls.h"
 #include "library/cudnn_calls.h"
+#include "library/device_copy.h"
 #include "runtime/cuda/communication/nccl.h"
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/tensor_map.h"
@@ -30,6 +31,8 @@ GraphsFrom graphs_from() {
   if (from == "first") return GraphsFrom::FirstCall;
   throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_GRAPHS is '{}'", from)).help("it may be never or first");
 }
+
+constexpr std::string_view kDeviceCopyKernel = "library.device.copy";
 
 // Unless the variable of the environment says never.
 bool unless_never(const char* variable) {
@@ -73,13 +76,24 @@ struct CudaCallbacks::Entries {
   static int32_t read(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) {
     return guarded(runtime, 1, [&] { return host(runtime).read(to, from, bytes), 0; });
   }
+  // Of steps on the host, whose tensors are in the process's memory.
+  static int32_t call_here(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
+    return guarded(runtime, 1, [&] { return host(runtime).RuntimeCallbacks::call(*call), 0; });
+  }
+  static void* allocate_here(const ToroidRuntime* runtime, int64_t bytes) {
+    return guarded(runtime, nullptr, [&]() -> void* { return host(runtime).RuntimeCallbacks::allocate(bytes); });
+  }
+  static void* output_here(const ToroidRuntime* runtime, int32_t position, const int64_t* sizes) {
+    return guarded(runtime, nullptr, [&]() -> void* { return host(runtime).output_here(position, sizes); });
+  }
+  static void release_here(const ToroidRuntime* runtime, void* data) { host(runtime).RuntimeCallbacks::release(data); }
 };
 
 CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedConstants& packed, const ToroidProgram& program,
                              const ToroidGpuProgram& kernels, const Stream& stream)
     : RuntimeCallbacks(pool, packed),
       program_(program),
-      draws_(kernels.draws != 0),
+      draws_((kernels.facts & TOROID_GPU_DRAWS) != 0),
       device_(device),
       stream_(stream),
       multiprocessors_(device.multiprocessors()),
@@ -96,8 +110,14 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       products_(stream),
       cudnn_(stream),
       failure_(sizeof(Failure)) {
+  here_ = own_table();
+  here_.call = Entries::call_here;
+  here_.allocate = Entries::allocate_here;
+  here_.release = Entries::release_here;
+  here_.output = Entries::output_here;
   table_ = {own_table(),   Entries::launch, Entries::copy,
-            Entries::read, failure_.data(), vendor() == Vendor::Nvidia || has_blas_lt() ? 1 : 0};
+            Entries::read, failure_.data(), vendor() == Vendor::Nvidia || has_blas_lt() ? 1 : 0,
+            &here_,        nullptr};
   table_.host.call = Entries::call;
 }
 
@@ -113,6 +133,7 @@ void CudaCallbacks::set_deciding(bool on) {
 
 int32_t CudaCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   late_outputs_.clear();
+  late_host_outputs_.clear();
   read_step_times();
   graph_nodes_.reset();
   const bool is_call = entry == state.variant.run;
@@ -267,6 +288,12 @@ void* CudaCallbacks::output(int32_t position, const int64_t* sizes) {
   return late_outputs_.insert_or_assign(position, LateOutput{std::move(its), Memory(stream_, bytes)}).first->second.memory.data();
 }
 
+void* CudaCallbacks::output_here(int32_t position, const int64_t* sizes) {
+  const ToroidOutputInfo& info = call_state().variant.outputs[position];
+  HostTensor made(static_cast<DType>(info.dtype), std::vector<int64_t>(sizes, sizes + info.rank));
+  return late_host_outputs_.insert_or_assign(position, std::move(made)).first->second.mutable_data<std::byte>();
+}
+
 void CudaCallbacks::launch(const ToroidLaunch& launch) {
   if (launch.threads == 0) return launch_as_told(launch);
   std::vector<EncodedTensorMap> maps(static_cast<size_t>(launch.num_maps));
@@ -344,6 +371,7 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
     is_behind_launch_ = false;
     return beside_.await(call.integers[0]), 0;
   }
+  if (name == kWaitCall) return wait_for_host(), 0;
   if (!name.starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
   is_behind_launch_ = false;
   if (!cudnn_.run(call)) return cudnn_calls::kRefuses;
@@ -352,7 +380,7 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
   is_behind_launch_ = false;
-  if (!multiply(call) && !communicate(call, device_, beside_.stream())) call_on_host(call);
+  if (!copy_between(call) && !multiply(call) && !communicate(call, device_, beside_.stream())) call_on_host(call);
 }
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.
@@ -388,6 +416,25 @@ bool CudaCallbacks::multiply(const ToroidLibraryCall& call) {
     if (!multiply(one)) return false;
   }
   return true;
+}
+
+// What is copied is contiguous, and lies in the process's memory where no other call writes before it is read: copy_in has read it when it
+// returns.
+bool CudaCallbacks::copy_between(const ToroidLibraryCall& call) {
+  if (std::string_view(call.name) != kDeviceCopyKernel) return false;
+  variant_->obstacles.insert("it copies tensors between the host and the GPU");
+  const ToroidOperand &from = call.inputs[0], &to = call.outputs[0];
+  const std::span<const int64_t> sizes(to.sizes, static_cast<size_t>(to.rank));
+  const auto bytes = static_cast<size_t>(bytes_of(static_cast<DType>(to.dtype), sizes));
+  if (bytes == 0) return true;
+  call.numbers[0] != 0 ? copy_in(stream_, to.data, from.data, bytes) : copy_out(stream_, to.data, from.data, bytes);
+  return true;
+}
+
+void CudaCallbacks::wait_for_host() {
+  is_behind_launch_ = false;
+  variant_->obstacles.insert("its host waits for the GPU");
+  stream_.synchronize();
 }
 
 void CudaCallbacks::call_on_host(const ToroidLibraryCall& call) {

@@ -17,6 +17,7 @@
 #include "runtime/cuda/matmul.h"
 #include "runtime/cuda/repeated_calls.h"
 #include "runtime/program/runtime_callbacks.h"
+#include "tensor/host_tensor.h"
 #include "toroid/gpu_abi.h"
 
 namespace toroid::cuda {
@@ -37,6 +38,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
 
   // Where calls are to be in order: on a stream of the caller's, or on the own one.
   void set_stream(StreamHandle stream) { caller_ = stream; }
+  // Of a program with tensors on the host too: where its temporaries there are, in the calls from now on.
+  void set_host_arena(char* arena) { table_.host_arena = arena; }
   StreamOrder& order() { return order_; }
   // Where algorithms that were measured on this kind of GPU are kept; before the first call.
   void set_memory(const std::shared_ptr<ProductMemory>& memory, const std::string& gpu);
@@ -52,13 +55,18 @@ class CudaCallbacks final : public RuntimeCallbacks {
     Memory memory;
   };
   std::map<int32_t, LateOutput>& late_outputs() { return late_outputs_; }  // by position
+  // The same of those in the process's memory.
+  std::map<int32_t, HostTensor>& late_host_outputs() { return late_host_outputs_; }
   // Library kernels that ran on the host in calls so far.
   const std::set<std::string>& on_host() const { return on_host_; }
 
  protected:
   void* allocate(int64_t bytes) override;
   void release(void* data) override;
-  void release_all() override { free_.splice(free_.begin(), used_); }
+  void release_all() override {
+    free_.splice(free_.begin(), used_);
+    RuntimeCallbacks::release_all();
+  }
   void* output(int32_t position, const int64_t* sizes) override;
   void call(const ToroidLibraryCall& call) override;
   void begin_step(int32_t step) override;
@@ -81,7 +89,10 @@ class CudaCallbacks final : public RuntimeCallbacks {
   int32_t call_or_refuse(const ToroidLibraryCall& call);  // as ToroidRuntime::call
   void set_deciding(bool on);
   bool is_undecided() const { return products_.is_undecided() || cudnn_.is_undecided(); }
-  bool multiply(const ToroidLibraryCall& call);  // false: cuBLASLt does not
+  bool multiply(const ToroidLibraryCall& call);      // false: cuBLASLt does not
+  bool copy_between(const ToroidLibraryCall& call);  // between the host and the device; false: it is something else
+  void wait_for_host();
+  void* output_here(int32_t position, const int64_t* sizes);
   void call_on_host(const ToroidLibraryCall& call);
 
   const ToroidProgram& program_;
@@ -103,6 +114,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   cudnn::Graphs cudnn_;
   SharedBytes failure_;
   ToroidGpuRuntime table_{};
+  ToroidRuntime here_{};  // of steps on the host
 
   RepeatedCalls repeated_;
   RepeatedCalls::OfVariant preparation_;               // what runs once over the constants
@@ -114,6 +126,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   std::unordered_map<const ToroidVariant*, std::vector<Products::Plan*>> sites_;  // products of fixed sizes
   std::list<Memory> used_, free_;                                                 // a few at a time; free: for the next request
   std::map<int32_t, LateOutput> late_outputs_;
+  std::map<int32_t, HostTensor> late_host_outputs_;
   struct TimedStep {
     int32_t step;
     Event from, to;

@@ -43,7 +43,7 @@ TEST(CudaImages, TheNearestArchitectureIsTaken) {
                                       {exact, 0, 90, TOROID_GPU_EXACT, "", nullptr},
                                       {ptx, 0, 70, TOROID_GPU_PTX, "", nullptr},
                                       {later_ptx, 0, 80, TOROID_GPU_PTX, "", nullptr}};
-  const ToroidGpuProgram program = {binaries, 5, 0};
+  const ToroidGpuProgram program = {binaries, 5, 0, nullptr};
   EXPECT_EQ(images_for(program, 80), std::vector<const void*>{family});
   EXPECT_EQ(images_for(program, 89), std::vector<const void*>{later});
   EXPECT_EQ(images_for(program, 90), std::vector<const void*>{exact});
@@ -57,11 +57,11 @@ TEST(CudaImages, KernelsOverlapWhereAllWereCompiledForHopper) {
   const char data[] = "";
   const ToroidGpuBinary binaries[] = {
       {data, 0, 80, TOROID_GPU_PTX, "", nullptr}, {data, 1, 80, TOROID_GPU_PTX, "", nullptr}, {data, 1, 90, TOROID_GPU_EXACT, "", nullptr}};
-  EXPECT_FALSE(may_overlap({binaries, 3, 0}, 90));
-  EXPECT_FALSE(may_overlap({binaries, 3, 0}, 80));
+  EXPECT_FALSE(may_overlap({binaries, 3, 0, nullptr}, 90));
+  EXPECT_FALSE(may_overlap({binaries, 3, 0, nullptr}, 80));
   const ToroidGpuBinary all[] = {binaries[0], {data, 0, 90, TOROID_GPU_EXACT, "", nullptr}, {data, 1, 90, TOROID_GPU_PTX, "", nullptr}};
-  EXPECT_TRUE(may_overlap({all, 3, 0}, 90));
-  EXPECT_FALSE(may_overlap({all, 3, 0}, 100));
+  EXPECT_TRUE(may_overlap({all, 3, 0, nullptr}, 90));
+  EXPECT_FALSE(may_overlap({all, 3, 0, nullptr}, 100));
 }
 
 TEST(CudaProduct, AMatrixIsTakenByRowsOrByColumns) {

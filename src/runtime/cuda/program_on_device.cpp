@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <set>
 
 #include "base/error.h"
+#include "base/machine/out_of_memory.h"
 #include "runtime/cuda/graph.h"
 
 namespace toroid::cuda {
@@ -42,6 +44,12 @@ std::vector<bool> updated_constants(const ToroidProgram& program) {
   return is_updated;
 }
 
+void require_on_host(const void* data, const char* what, const char* name) {
+  if (data == nullptr || !is_on_device(data)) return;
+  throw Error(ErrorKind::InvalidInput, formatted("{} '{}' is in a GPU's memory, and the program has it on the CPU", what, name))
+      .help("give memory of the process");
+}
+
 template <class T>
 T median(std::vector<T> values) {
   std::sort(values.begin(), values.end());
@@ -54,7 +62,8 @@ ProgramOnDevice::ProgramOnDevice(const Device& device, RuntimePool& pool, const 
                                  DeviceWeights& weights)
     : device_(device),
       program_(program),
-      callbacks_(device, pool, packed_, program, kernels, stream_),
+      callbacks_(device, pool, *packed_, program, kernels, stream_),
+      host_buffers_(static_cast<size_t>(program.num_constants)),
       buffers_(static_cast<size_t>(program.num_constants)),
       is_updated_(updated_constants(program)),
       shared_(weights.on(device)),
@@ -80,8 +89,9 @@ void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
 void ProgramOnDevice::take_constants(const Call& call) {
   std::vector<DeviceWeights::Copies::Wanted> wanted;
   std::vector<size_t> new_buffers;
-  for (const int32_t each : rows(call.variant.tables.constants, call.variant.tables.num_constants)) {
+  for (size_t slot = 0; const int32_t each : rows(call.variant.tables.constants, call.variant.tables.num_constants)) {
     const auto c = static_cast<size_t>(each);
+    if (is_on_host(call, &ToroidGpuPlacement::constants, slot++)) continue;
     if (is_updated_[c] && !buffers_[c]) new_buffers.push_back(c);
     if (!is_updated_[c] && !constants_[c]) wanted.push_back({c, static_cast<size_t>(program_.constants[c].bytes)});
   }
@@ -109,9 +119,20 @@ void ProgramOnDevice::lay_out(const Call& call) {
     arena_.emplace(stream_, bytes);
     callbacks_.order().end(stream_.handle());
   }
+  if (const auto on_host = static_cast<size_t>(call.layout.host_arena_bytes);
+      on_host > 0 && (!host_arena_ || host_arena_->size() < on_host)) {
+    callbacks_.order().wait();  // the last call may still copy from it
+    asking_for(on_host, "the host's temporaries", [&] { host_arena_.emplace(on_host, nullptr); });
+  }
+  callbacks_.set_host_arena(host_arena_ ? host_arena_->data() : nullptr);
   places_.constants.clear();
-  for (const int32_t each : rows(tables.constants, tables.num_constants)) {
+  for (size_t slot = 0; const int32_t each : rows(tables.constants, tables.num_constants)) {
     const auto c = static_cast<size_t>(each);
+    const bool on_host = is_on_host(call, &ToroidGpuPlacement::constants, slot++);
+    if (on_host) {
+      places_.constants.push_back(host_buffers_[c].value ? host_buffers_[c].value->data() : call.constants[c]);
+      continue;
+    }
     places_.constants.push_back(is_updated_[c] ? buffers_[c]->data() : constants_[c]->memory.data());
   }
   places_.arena = static_cast<char*>(arena_->data());
@@ -127,9 +148,13 @@ void ProgramOnDevice::lay_out(const Call& call) {
   places_.prepared = static_cast<char*>(prepared->memory.data());
 }
 
-void ProgramOnDevice::copy_inputs(std::span<const std::span<const std::byte>> inputs) {
+void ProgramOnDevice::copy_inputs(const Call& call, std::span<const std::span<const std::byte>> inputs) {
   places_.inputs.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (is_on_host(call, &ToroidGpuPlacement::inputs, i)) {
+      places_.inputs.push_back(inputs[i].data());
+      continue;
+    }
     places_.inputs.push_back(fit(inputs_, i, stream_, inputs[i].size()));
     copy_in(stream_, inputs_[i]->data(), inputs[i].data(), inputs[i].size());
   }
@@ -144,10 +169,20 @@ void* ProgramOnDevice::output_beside(const Call& call, size_t output) {
   return is_late(call, output) ? nullptr : fit(outputs_, output, stream_, bytes_of_output(call, output));
 }
 
+void* ProgramOnDevice::host_place(const Call& call, size_t output, HostTensor* given) {
+  if (is_late(call, output)) return nullptr;
+  if (call.updates[output] < 0) return given->mutable_data<std::byte>();
+  std::unique_ptr<HostBytes>& next = host_buffers_[static_cast<size_t>(call.updates[output])].next;
+  const size_t bytes = bytes_of_output(call, output);
+  if (!next || next->size() != bytes)
+    asking_for(bytes, "the next value of a buffer", [&] { next = std::make_unique<HostBytes>(bytes, nullptr); });
+  return next->data();
+}
+
 void ProgramOnDevice::copy_updated(const Call& call) {
   for (size_t i = 0; i < places_.outputs.size(); ++i) {
     const int32_t slot = call.variant.tables.outputs[i].in_place;
-    if (slot < 0) continue;
+    if (slot < 0 || is_on_host(call, &ToroidGpuPlacement::outputs, i)) continue;
     const void*& constant = places_.constants[static_cast<size_t>(slot)];
     places_.outputs[i] = output_beside(call, i);
     copy_within(stream_, places_.outputs[i], constant, bytes_of_output(call, i));
@@ -165,6 +200,11 @@ void ProgramOnDevice::start(const Call& call) {
 void ProgramOnDevice::keep_updates(const Call& call) {
   for (size_t i = 0; i < call.updates.size(); ++i) {
     if (call.updates[i] < 0) continue;
+    if (is_on_host(call, &ToroidGpuPlacement::outputs, i)) {
+      HostBuffer& own = host_buffers_[static_cast<size_t>(call.updates[i])];
+      std::swap(own.value, own.next);
+      continue;
+    }
     std::optional<Memory>& buffer = buffers_[static_cast<size_t>(call.updates[i])];
     if (!buffer || buffer->data() != places_.outputs[i]) std::swap(buffer, outputs_[i]);
   }
@@ -176,14 +216,20 @@ void ProgramOnDevice::run(const Call& call, std::span<const std::span<const std:
   callbacks_.set_stream(stream_.handle());
   lay_out(call);
   callbacks_.order().begin(stream_.handle());
-  copy_inputs(inputs);
+  copy_inputs(call, inputs);
   places_.outputs.clear();
-  for (size_t i = 0; i < outputs.size(); ++i) places_.outputs.push_back(own_output(call, i));
+  const auto on_host = [&](size_t i) { return is_on_host(call, &ToroidGpuPlacement::outputs, i); };
+  for (size_t i = 0; i < outputs.size(); ++i)
+    places_.outputs.push_back(on_host(i) ? host_place(call, i, &outputs[i]) : own_output(call, i));
   callbacks_.order().end(stream_.handle());
   start(call);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const void* data = places_.outputs[i];
     if (call.updates[i] >= 0) continue;
+    if (on_host(i)) {
+      if (is_late(call, i)) outputs[i] = std::move(callbacks_.late_host_outputs().at(static_cast<int32_t>(i)));
+      continue;
+    }
     if (is_late(call, i)) {
       const CudaCallbacks::LateOutput& late = callbacks_.late_outputs().at(static_cast<int32_t>(i));
       outputs[i] = HostTensor(static_cast<DType>(call.variant.tables.outputs[i].dtype), late.sizes);
@@ -211,12 +257,19 @@ void ProgramOnDevice::start(const Call& call, std::span<const std::span<const st
   lay_out(call);
   places_.inputs.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    require_memory(i, inputs[i].data(), inputs[i].size(), "input", tables.contract.inputs[i].name);
+    const char* const name = tables.contract.inputs[i].name;
+    const bool on_host = is_on_host(call, &ToroidGpuPlacement::inputs, i);
+    on_host ? require_on_host(inputs[i].data(), "input", name) : require_memory(i, inputs[i].data(), inputs[i].size(), "input", name);
     places_.inputs.push_back(inputs[i].data());
   }
   places_.outputs.clear();
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool is_own = is_late(call, i) || call.updates[i] >= 0;
+    if (is_on_host(call, &ToroidGpuPlacement::outputs, i)) {
+      if (!is_own) require_on_host(outputs[i].data, "output", tables.outputs[i].name);
+      places_.outputs.push_back(is_own ? host_place(call, i, nullptr) : outputs[i].data);
+      continue;
+    }
     if (!is_own) require_memory(inputs.size() + i, outputs[i].data, bytes_of_output(call, i), "output", tables.outputs[i].name);
     void* place = is_own ? own_output(call, i) : outputs[i].data;
     const auto is_input = [&](std::span<const std::byte> input) {
@@ -233,8 +286,18 @@ void ProgramOnDevice::start(const Call& call, std::span<const std::span<const st
   started_ = &call.variant;
   started_name_ = call.name;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (call.updates[i] >= 0) outputs[i].data = buffers_[static_cast<size_t>(call.updates[i])]->data();
+    const bool on_host = is_on_host(call, &ToroidGpuPlacement::outputs, i);
+    if (call.updates[i] >= 0) {
+      const auto c = static_cast<size_t>(call.updates[i]);
+      outputs[i].data = on_host ? static_cast<void*>(host_buffers_[c].value->data()) : buffers_[c]->data();
+    }
     if (!is_late(call, i)) continue;
+    if (on_host) {
+      HostTensor& late = callbacks_.late_host_outputs().at(static_cast<int32_t>(i));
+      outputs[i].sizes = {late.sizes().begin(), late.sizes().end()};
+      outputs[i].data = late.mutable_data<std::byte>();
+      continue;
+    }
     const CudaCallbacks::LateOutput& late = callbacks_.late_outputs().at(static_cast<int32_t>(i));
     outputs[i].sizes = late.sizes;
     outputs[i].data = late.memory.data();
@@ -253,9 +316,15 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
   const OnDevice here(device_);
   callbacks_.set_stream(stream_.handle());
   lay_out(call);
-  copy_inputs(inputs);
+  copy_inputs(call, inputs);
   places_.outputs.clear();
-  for (size_t i = 0; i < static_cast<size_t>(call.variant.tables.num_outputs); ++i) places_.outputs.push_back(own_output(call, i));
+  host_outputs_.resize(static_cast<size_t>(call.variant.tables.num_outputs));
+  for (size_t i = 0; i < host_outputs_.size(); ++i) {
+    const bool on_host = is_on_host(call, &ToroidGpuPlacement::outputs, i);
+    const bool has_size = on_host && !is_late(call, i);
+    if (has_size) host_outputs_[i] = std::make_unique<HostBytes>(bytes_of_output(call, i), nullptr);
+    places_.outputs.push_back(has_size ? host_outputs_[i]->data() : on_host ? nullptr : own_output(call, i));
+  }
   copy_updated(call);
   callbacks_.set_uses_graphs(options.graphs);
   struct GraphsAgain {
@@ -302,11 +371,14 @@ void ProgramOnDevice::forget_buffer(size_t constant) {
   const OnDevice here(device_);
   callbacks_.order().begin(stream_.handle());  // it is freed behind the last call
   buffers_[constant].reset();
+  host_buffers_[constant] = {};
   callbacks_.order().end(stream_.handle());
 }
 
 void ProgramOnDevice::use_weights(const Weights& newest) {
   const OnDevice here(device_);
+  packed_.emplace();
+  callbacks_.use_packed(*packed_);
   shared_->free_behind(callbacks_.order());
   for (size_t c = 0; c < constants_.size(); ++c) {
     if (constants_[c] && constants_[c]->values != newest.constants()[c]) constants_[c].reset();
@@ -315,6 +387,12 @@ void ProgramOnDevice::use_weights(const Weights& newest) {
 }
 
 void ProgramOnDevice::read_buffer(size_t constant, std::span<std::byte> to) {
+  if (const auto& here = host_buffers_[constant].value) {
+    TOROID_CHECK(here->size() == to.size(), "{} bytes of constant {}", to.size(), constant);
+    callbacks_.order().wait();
+    if (!to.empty()) std::memcpy(to.data(), here->data(), to.size());
+    return;
+  }
   const std::optional<Memory>& memory = buffers_[constant];
   TOROID_CHECK(memory && memory->size() == to.size(), "no call used constant {}", constant);
   const OnDevice here(device_);

@@ -57,7 +57,7 @@ class ProgramOnDevice {
   // they write is kept.
   DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
   // What calls update comes to the device with the first call that needs it.
-  bool has_buffer(size_t constant) const { return buffers_[constant].has_value(); }
+  bool has_buffer(size_t constant) const { return buffers_[constant].has_value() || host_buffers_[constant].value != nullptr; }
   // The next call that needs it copies it to the device again.
   void forget_buffer(size_t constant);
   // Its value, as the last call left it; one has used it.
@@ -84,11 +84,16 @@ class ProgramOnDevice {
   // Constants and temporaries.
   void lay_out(const Call& call);
   void take_constants(const Call& call);
-  void copy_inputs(std::span<const std::span<const std::byte>> inputs);
+  void copy_inputs(const Call& call, std::span<const std::span<const std::byte>> inputs);
+  bool is_on_host(const Call& call, const int32_t* ToroidGpuPlacement::*list, size_t position) const {
+    return call.variant.is_on_host(list, position);
+  }
   // Own memory for an output; for an update the old value's, if the program allows it.
   void* own_output(const Call& call, size_t output);
   // And beside the old value.
   void* output_beside(const Call& call, size_t output);
+  // In the process's memory: an output that has its sizes, of an update beside the old value.
+  void* host_place(const Call& call, size_t output, HostTensor* given);
   // Constants of its own for those that calls update in place, with their values.
   void copy_updated(const Call& call);
   void start(const Call& call);
@@ -98,10 +103,17 @@ class ProgramOnDevice {
   const Device& device_;
   const ToroidProgram& program_;
   Stream stream_;
-  PreparedConstants packed_;  // of library kernels that run on the host
+  std::optional<PreparedConstants> packed_{std::in_place};  // of library kernels that run on the host
   CudaCallbacks callbacks_;
   Places places_;  // of the last call
   std::optional<Memory> arena_;
+  std::optional<HostBytes> host_arena_;
+  std::vector<std::unique_ptr<HostBytes>> host_outputs_;  // of calls that are timed
+  // What calls update in the process's memory, by constant: the value, and where the next one goes.
+  struct HostBuffer {
+    std::unique_ptr<HostBytes> value, next;
+  };
+  std::vector<HostBuffer> host_buffers_;
   std::vector<std::optional<Memory>> inputs_, outputs_, buffers_;  // buffers: by constant, from the first call on that needs it
   const std::vector<bool> is_updated_;                             // by constant, by any variant
   const std::shared_ptr<DeviceWeights::Copies> shared_;

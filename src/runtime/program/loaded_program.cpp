@@ -87,7 +87,8 @@ void ProgramLibrary::take_level(const ToroidLevels& levels, std::string_view nam
 LoadedProgram::LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool)
     : library_(std::move(library)), name_(std::move(name)), isa_(library_.isa()), pool_(std::move(pool)) {
   for (const ToroidVariant& variant : rows(tables().variants, tables().num_variants)) {
-    variants_.emplace_back(variant, tables().bad_index);
+    const bool is_mixed = gpu_tables() != nullptr && (gpu_tables()->facts & TOROID_GPU_MIXED) != 0;
+    variants_.emplace_back(variant, tables().bad_index, is_mixed ? gpu_tables()->placements + variants_.size() : nullptr);
     updates_.push_back(updates_of(variant));
   }
   if (gpu_tables() != nullptr) on_devices_ = cuda::DeviceWeights::make();

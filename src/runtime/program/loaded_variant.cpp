@@ -11,8 +11,8 @@
 
 namespace toroid {
 
-LoadedVariant::LoadedVariant(const ToroidVariant& tables, int64_t* bad_index)
-    : tables(tables), forms_(static_cast<size_t>(tables.num_choices), kUnknownForm), bad_index_(bad_index) {}
+LoadedVariant::LoadedVariant(const ToroidVariant& tables, int64_t* bad_index, const ToroidGpuPlacement* placement)
+    : tables(tables), forms_(static_cast<size_t>(tables.num_choices), kUnknownForm), bad_index_(bad_index), placement_(placement) {}
 
 bool LoadedVariant::is_chosen(const CallSizes& sizes) const {
   const std::span<const ToroidCondition> conditions = rows(tables.conditions, tables.num_conditions);
@@ -41,10 +41,25 @@ CallLayout LoadedVariant::lay_out(const CallSizes& sizes) const {
     layout.output_sizes.emplace_back(next, next + output.rank);
     next += output.rank;
   }
-  std::vector<ArenaRequest> requests;
-  for (size_t i = 0; i < bytes.size(); ++i)
-    requests.push_back({bytes[i], tables.temporaries[i].first_step, tables.temporaries[i].last_step});
-  layout.arena = plan_arena(requests);
+  const auto planned = [&](bool on_host) {
+    std::vector<ArenaRequest> requests;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (is_on_host(&ToroidGpuPlacement::temporaries, i) != on_host) continue;
+      requests.push_back({bytes[i], tables.temporaries[i].first_step, tables.temporaries[i].last_step});
+    }
+    return plan_arena(requests);
+  };
+  layout.arena = planned(false);
+  if (!is_mixed()) return layout;
+  const ArenaPlan host = planned(true);
+  layout.host_arena_bytes = host.bytes;
+  std::vector<int64_t> offsets;  // in the order of temporaries, of both
+  size_t taken[2] = {0, 0};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const bool on_host = is_on_host(&ToroidGpuPlacement::temporaries, i);
+    offsets.push_back((on_host ? host : layout.arena).offsets[taken[on_host ? 1 : 0]++]);
+  }
+  layout.arena.offsets = std::move(offsets);
   return layout;
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/contract/contract.h"
 #include "runtime/memory/arena.h"
 #include "runtime/program/runtime_callbacks.h"
-#include "toroid/program_abi.h"
+#include "toroid/gpu_abi.h"
 
 namespace toroid {
 
@@ -19,12 +19,20 @@ struct CallLayout {
   std::vector<int64_t> symbols;                    // as CallSizes::numbers
   std::vector<std::vector<int64_t>> output_sizes;  // empty for late outputs
   ArenaPlan arena;
+  int64_t host_arena_bytes =
+      0;  // of a program with tensors on a GPU and the host: of the host's arena, to which its temporaries' offsets are
 };
 
 class LoadedVariant {
  public:
-  // `bad_index`: of ToroidProgram. The tables must outlive this.
-  LoadedVariant(const ToroidVariant& tables, int64_t* bad_index);
+  // `bad_index`: of ToroidProgram. `placement`: null where all tensors are in one memory. The tables must outlive this.
+  LoadedVariant(const ToroidVariant& tables, int64_t* bad_index, const ToroidGpuPlacement* placement = nullptr);
+
+  // Of a program for a GPU: is the tensor at this place of a list in the process's memory?
+  bool is_on_host(const int32_t* ToroidGpuPlacement::*list, size_t position) const {
+    return placement_ != nullptr && placement_->*list != nullptr && (placement_->*list)[position] != 0;
+  }
+  bool is_mixed() const { return placement_ != nullptr; }
 
   // Do the sizes of a call, by the contract of the general variant, choose this one?
   bool is_chosen(const CallSizes& sizes) const;
@@ -60,6 +68,7 @@ class LoadedVariant {
  private:
   mutable std::vector<int32_t> forms_;  // ToroidCall::forms
   int64_t* bad_index_;
+  const ToroidGpuPlacement* placement_;
 };
 
 }  // namespace toroid
