@@ -33,15 +33,34 @@ std::string sizes_text(const std::vector<program::Operand>& operands) {
   return fmt::format("{}", fmt::join(list, ", "));
 }
 
-// Steps that are no kernel of the program's: products that are the vendor's library's, and what runs on the host, with copies.
+// Of a program with tensors on both: a step on tensors of the host.
+void print_host_step(const program::Step& step, const std::string& name) {
+  std::string what = "kernels of the program";
+  for (const program::Instruction& instruction : step.instructions) {
+    const auto* call = std::get_if<program::LibraryCall>(&instruction);
+    if (call != nullptr) what = call->kernel;
+    if (std::holds_alternative<program::ChainCall>(instruction)) what = "a chain of convolutions";
+    if (std::holds_alternative<program::ReadNumber>(instruction)) what = "a number that is read";
+  }
+  fmt::print("  step {} {}: on the host, {}{}\n", step.number, name, what,
+             step.waits ? ", once what was started on the GPU has ended" : "");
+}
+
+// Steps that are no kernel of the program's on the GPU: products that are the vendor's library's, and what runs on the host, with copies.
 void print_library_calls(const codegen::GeneratedProgram& code, bool is_amd) {
   for (const program::Step& step : code.module.main.steps) {
+    if (step.on_host) {
+      print_host_step(step, code.module.steps[step.number].name);
+      continue;
+    }
     if (!code.step_kernels[step.number].empty()) continue;
     for (const program::Instruction& instruction : step.instructions) {
       const auto* call = std::get_if<program::LibraryCall>(&instruction);
       if (call == nullptr) continue;
       const std::string& name = code.module.steps[step.number].name;
-      if (call->kernel.starts_with("matmul")) {
+      if (call->kernel == "library.device.copy") {
+        fmt::print("  step {} {}: {}\n", step.number, name, call->label);
+      } else if (call->kernel.starts_with("matmul")) {
         fmt::print("  step {} {}: {}\n", step.number, name, is_amd ? "hipBLASLt" : "cuBLASLt");
       } else if (call->kernel.starts_with("library.collectives.")) {
         fmt::print("  step {} {}: {}; where it has no such reduction, the host\n", step.number, name, is_amd ? "RCCL" : "NCCL");
@@ -49,6 +68,17 @@ void print_library_calls(const codegen::GeneratedProgram& code, bool is_amd) {
         fmt::print("  step {} {}: on the host, to which {} is copied, and {} back\n", step.number, name, sizes_text(call->inputs),
                    sizes_text(call->outputs));
       }
+    }
+  }
+}
+
+// What is copied once, when the program is loaded.
+void print_copies_of_weights(const program::Function& prepare, const program::Module& module) {
+  for (const program::Step& step : prepare.steps) {
+    for (const program::Instruction& instruction : step.instructions) {
+      const auto* call = std::get_if<program::LibraryCall>(&instruction);
+      if (call != nullptr && call->kernel == "library.device.copy")
+        fmt::print("  once {}: {}\n", module.steps[step.number].name, call->label);
     }
   }
 }
@@ -85,6 +115,7 @@ void explain_gpu_kernels(Program program, const CompileModelOptions& options) {
   }
   for (const std::string& each : code.not_in_triton) fmt::print("  not in Triton: {}\n", each);
   print_library_calls(code, is_amd(options.target));
+  if (code.module.prepare) print_copies_of_weights(*code.module.prepare, code.module);
 }
 
 }  // namespace toroid::cli

@@ -229,6 +229,35 @@ TEST_F(GpuCommand, ExplainsWhatRunsOnTheHost) {
   EXPECT_NE(result.output.find(": on the host, to which [9] is copied, and [1], [1] back\n"), std::string::npos) << result.output;
 }
 
+// Of tensors on both: the host's steps, and the bytes of each copy; that of a weight is made once.
+TEST_F(GpuCommand, ExplainsWhatIsCopiedBetweenTheHostAndTheGpu) {
+  write_file_atomically(folder_.path() / "mixed.txt", std::string_view(R"(constant 0 "w": f32[4] = [1, 2, 3, 4]
+graph(x: f32[8, 4], g: f32[8, 4] on cuda:0) {
+  w: f32[4] = constant(0)
+  u: f32[4] on cuda:0 = aten::to.device(w, device=device.cuda:0, dtype=dtype.f32)
+  a: f32[8, 4] = aten::exp(x)
+  b: f32[8, 4] on cuda:0 = aten::to.device(a, device=device.cuda:0, dtype=dtype.f32)
+  c: f32[8, 4] on cuda:0 = aten::add.Tensor(b, g)
+  d: f32[8, 4] on cuda:0 = aten::mul.Tensor(c, u)
+  e: f32[8, 4] = aten::to.device(d, device=device.cpu, dtype=dtype.f32)
+  f: f32[8, 4] = aten::neg(e)
+  return f
+}
+)"));
+  const ProcessResult result = run_process({.argv = {TOROID_COMMAND, "explain", "mixed.txt", "--device", "as-exported"},
+                                            .folder = folder_.path(),
+                                            .environment = fake(),
+                                            .timeout = std::chrono::minutes(2)});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const size_t steps = result.output.find("  step ");
+  EXPECT_EQ(result.output.substr(std::min(steps, result.output.size())), R"(  step 0 copy: on the host, kernels of the program
+  step 1 copy_to_gpu: 128 bytes to the GPU
+  step 3 copy_to_host: 128 bytes to the host
+  step 4 copy: on the host, kernels of the program, once what was started on the GPU has ended
+  once copy_to_gpu: 16 bytes to the GPU
+)");
+}
+
 TEST_F(GpuCommand, ChoosesAGpuByItsNumber) {
   EXPECT_EQ(bench(fake("two"), "program.txt", "cuda:1").exit_code, 0);
   expect_error(bench(fake("two"), "program.txt", "cuda:2"), "error: there is no GPU 2: the driver sees 2");
