@@ -230,6 +230,8 @@ typedef struct ToroidTensorInfo {
   int32_t rank;
   int32_t kind;
   int32_t is_late; /* an output whose sizes its inputs' sizes do not tell: they become known while the program runs */
+  /* Where the program has it: kDLCPU, or kDLCUDA. A program for GPUs that keeps tensors where the model has them may have both. */
+  int32_t device_type;
 } ToroidTensorInfo;
 
 /* A size that may differ from call to call. */
@@ -374,7 +376,8 @@ typedef struct ToroidApi {
   void (*context_destroy)(ToroidContext* context);
 
   /* Runs the program once. inputs: num_inputs tensors in the model's order, in the memory of the model's device or the processor's, with
-   * any strides: what does not lie as the program reads it is copied first. outputs: num_outputs pointers, which the call sets, or leaves
+   * any strides: what does not lie as the program reads it is copied first. Of a program with tensors on both, all are the processor's, or
+   * each is where ToroidTensorInfo says, and so are outputs then. outputs: num_outputs pointers, which the call sets, or leaves
    * null after an error: tensors that the caller gives back by their deleter, on any thread, also when context and model are gone; null for
    * those that options places elsewhere. options may be null. A call that fails has updated no mutable buffer, but for those of 64 KiB or
    * more, which may have some new elements. */

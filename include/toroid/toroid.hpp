@@ -167,6 +167,7 @@ struct TensorInfo {
   DLDataType dtype{};
   int32_t rank = 0, kind = 0;
   bool is_late = false;
+  int32_t device_type = kDLCPU;  // where the program has it
 };
 struct SymbolInfo {
   std::string name;
@@ -292,7 +293,7 @@ class Model {
   const ToroidApi& api() const { return *model_.get_deleter().api; }
   static Done done(ToroidStatus status, const char* message) { return status == TOROID_OK ? Done(None{}) : Done(Error{status, message}); }
   static TensorInfo tensor_info(const ToroidTensorInfo& info) {
-    return {info.name, info.type, info.target, info.dtype, info.rank, info.kind, info.is_late != 0};
+    return {info.name, info.type, info.target, info.dtype, info.rank, info.kind, info.is_late != 0, info.device_type};
   }
   template <class Info, class Row, class Describe, class Make>
   std::vector<Row> all(int32_t count, Describe describe, Make make) const {

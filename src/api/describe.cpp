@@ -66,7 +66,10 @@ ToroidStatus model_input(const ToroidModel* model, int32_t i, ToroidTensorInfo* 
   return described([&] {
     const ToroidContract& contract = general_variant(shared_of(model).program->tables()).contract;
     const ToroidInputInfo& input = row_at(rows(contract.inputs, contract.num_inputs), i, "input");
-    fill(info, {0, input.name, input.type, "", dlpack_dtype(static_cast<DType>(input.dtype)), input.rank, 0, 0}, "info");
+    fill(info,
+         {0, input.name, input.type, "", dlpack_dtype(static_cast<DType>(input.dtype)), input.rank, 0, 0,
+          shared_of(model).device_type(&ToroidGpuPlacement::inputs, static_cast<size_t>(i))},
+         "info");
   });
 }
 
@@ -77,7 +80,7 @@ ToroidStatus model_output(const ToroidModel* model, int32_t i, ToroidTensorInfo*
     const ToroidOutputInfo& output = general_variant(shared.program->tables()).outputs[position];
     fill(info,
          {0, output.name, output.type, output.target, dlpack_dtype(static_cast<DType>(output.dtype)), output.rank, output.kind,
-          output.is_late},
+          output.is_late, shared.device_type(&ToroidGpuPlacement::outputs, static_cast<size_t>(position))},
          "info");
   });
 }

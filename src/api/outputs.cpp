@@ -156,7 +156,10 @@ RunOutputs::RunOutputs(std::shared_ptr<const SharedModel> model) : model_(std::m
   }
 }
 
-DLDevice RunOutputs::device() const { return dlpack_device(gpu_); }
+std::optional<int> RunOutputs::gpu_of(size_t output) const {
+  return model_->device_type(&ToroidGpuPlacement::outputs, output) == kDLCPU ? std::nullopt : gpu_;
+}
+DLDevice RunOutputs::device_of(size_t output) const { return dlpack_device(gpu_of(output)); }
 
 void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, std::span<const InputView> inputs, std::optional<int> gpu) {
   options_ = &options;
@@ -167,7 +170,8 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
   std::vector<std::span<const std::byte>> written;
   for (size_t i = 0; i < count_; ++i) {
     if (options.into[i] == nullptr) continue;
-    const InputView view = view_of(options.into[i], "the memory for output", static_cast<int32_t>(i), device(), true);
+    const InputView view = view_of(options.into[i], "the memory for output", static_cast<int32_t>(i),
+                                   device_of(static_cast<size_t>(model_->outputs[i])), true);
     if (view.strides != nullptr && !has_elements_apart(view))
       fail(TOROID_ERROR_INPUT, "the memory for output {} has several elements at one place", i);
     const std::span<const std::byte> place = extent_of(view);
@@ -181,29 +185,30 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
   }
 }
 
-void* RunOutputs::place_into(size_t position, const DLTensor& into, DType dtype, std::span<const int64_t> sizes) {
-  const InputView view = view_of(&into, "the memory for output", static_cast<int32_t>(position), device(), true);
+void* RunOutputs::place_into(size_t output, const DLTensor& into, DType dtype, std::span<const int64_t> sizes) {
+  const int32_t position = positions_[output];
+  const InputView view = view_of(&into, "the memory for output", position, device_of(output), true);
   if (view.dtype != dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end()))
     fail(TOROID_ERROR_INPUT, "the memory for output {} is {}{}, and the output is {}{}", position, to_string(view.dtype),
          shape_text(view.sizes), to_string(dtype), shape_text(sizes));
   const bool is_in_rows = view.strides == nullptr || is_same_layout(sizes, {view.strides, sizes.size()}, strides_of(sizes));
   if (is_in_rows && reinterpret_cast<uintptr_t>(view.data) % static_cast<size_t>(size_bytes(dtype)) == 0)
     return const_cast<std::byte*>(view.data);
-  if (gpu_) fail(TOROID_ERROR_INPUT, "the memory for output {} is not in row-major order", position);
-  later_.push_back({HostTensor(dtype, {sizes.begin(), sizes.end()}), &into});
+  if (gpu_of(output)) fail(TOROID_ERROR_INPUT, "the memory for output {} is not in row-major order", position);
+  later_.push_back({output, HostTensor(dtype, {sizes.begin(), sizes.end()}), &into});
   return later_.back().value.mutable_data<std::byte>();
 }
 
 void* RunOutputs::place(size_t output, DType dtype, std::span<const int64_t> sizes) {
   const auto position = static_cast<size_t>(positions_[output]);
-  if (options_->into != nullptr && options_->into[position] != nullptr)
-    return place_into(position, *options_->into[position], dtype, sizes);
+  if (options_->into != nullptr && options_->into[position] != nullptr) return place_into(output, *options_->into[position], dtype, sizes);
   if (options_->allocate_output == nullptr) {
-    made_[position] = gpu_ ? make_on_gpu(*gpu_, dtype, sizes) : make_on_host(memory_, model_->host_memory(), dtype, sizes);
+    const std::optional<int> gpu = gpu_of(output);
+    made_[position] = gpu ? make_on_gpu(*gpu, dtype, sizes) : make_on_host(memory_, model_->host_memory(), dtype, sizes);
     return made_[position]->dl_tensor.data;
   }
-  DLTensor tensor{nullptr, device(), static_cast<int32_t>(sizes.size()), dlpack_dtype(dtype), const_cast<int64_t*>(sizes.data()),
-                  nullptr, 0};
+  DLTensor tensor{
+      nullptr, device_of(output), static_cast<int32_t>(sizes.size()), dlpack_dtype(dtype), const_cast<int64_t*>(sizes.data()), nullptr, 0};
   const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes));
   void* const given = options_->allocate_output(options_->allocate_user, static_cast<int32_t>(position), &tensor, bytes);
   if (given == nullptr && bytes > 0) fail(TOROID_ERROR_MEMORY, "'allocate_output' gave no memory for output {}", position);
@@ -216,14 +221,14 @@ void RunOutputs::lend(size_t output, const DeviceTensor& tensor) {
   const auto position = static_cast<size_t>(positions_[output]);
   if (options_->into != nullptr && options_->into[position] != nullptr)
     fail(TOROID_ERROR_UNSUPPORTED, "output {} is a late one, which has no memory of the caller's on a GPU", position);
-  Managed* const managed = make_managed(device(), tensor.dtype, tensor.sizes, 0);
+  Managed* const managed = make_managed(device_of(output), tensor.dtype, tensor.sizes, 0);
   managed->tensor.dl_tensor.data = tensor.data;
   made_[position] = &managed->tensor;
 }
 
 void RunOutputs::end() {
   for (const Later& each : later_) {
-    const InputView view = view_of(each.into, "output", 0, device(), true);
+    const InputView view = view_of(each.into, "output", 0, device_of(each.output), true);
     copy_strided(const_cast<std::byte*>(view.data), strides_given(view), each.value.bytes().data(), strides_of(view.sizes), view.sizes,
                  static_cast<size_t>(size_bytes(view.dtype)));
   }

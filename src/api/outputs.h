@@ -30,10 +30,11 @@ class RunOutputs final : public OutputAllocator {
 
  private:
   struct Later {
+    size_t output;
     HostTensor value;
     const DLTensor* into;
   };
-  void* place_into(size_t position, const DLTensor& into, DType dtype, std::span<const int64_t> sizes);
+  void* place_into(size_t output, const DLTensor& into, DType dtype, std::span<const int64_t> sizes);
 
   std::shared_ptr<const SharedModel> model_;
   std::vector<int32_t> positions_;  // of the interface, by output of the program
@@ -41,7 +42,9 @@ class RunOutputs final : public OutputAllocator {
   const ToroidRunOptions* options_ = nullptr;
   DLManagedTensor** made_ = nullptr;
   std::optional<int> gpu_;
-  DLDevice device() const;
+  // Where the output of the program is: on this GPU, or in the process's memory.
+  std::optional<int> gpu_of(size_t output) const;
+  DLDevice device_of(size_t output) const;
   std::vector<Later> later_;
   OutputMemory memory_;
 };

@@ -52,6 +52,17 @@ graph(x: i32[1]) {{
 )",
                                                                                                zeros)));
     compile(folder_->path() / "weights_on_gpu.txt", {"--device", "cuda"});
+    write_file_atomically(folder_->path() / "mixed.txt", std::string_view(R"(program "mixed"
+graph(x: i32[4], g: i32[4] on cuda:0) {
+  a: i32[4] = aten::add.Tensor(x, x)
+  b: i32[4] on cuda:0 = aten::to.device(a, device=device.cuda:0, dtype=dtype.i32)
+  c: i32[4] on cuda:0 = aten::add.Tensor(b, g)
+  d: i32[4] = aten::to.device(c, device=device.cpu, dtype=dtype.i32)
+  e: i32[4] = aten::mul.Tensor(d, x)
+  return c, e
+}
+)"));
+    compile(folder_->path() / "mixed.txt", {"--device", "as-exported"});
     for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TOROID_SOURCE_DIR) / "tests/c_api/on_gpu"))
       compile(entry.path(), {"--device", "cuda"});
   }

@@ -104,6 +104,48 @@ static void count(const ToroidApi* api, const char* folder) {
   api->model_close(model);
 }
 
+/* Of a program with tensors on both each is where its description says, or all are the host's. */
+static void run_mixed(const ToroidApi* api, const char* folder) {
+  ToroidModel* const model = open_package(&api, folder, "mixed");
+  ToroidContext* const context = context_or_exit(api, model, NULL);
+  ToroidTensorInfo tensor = {sizeof tensor};
+  int64_t four = 4;
+  int32_t here[4] = {4, 0, 0, 0}, ten[4] = {10, 0, 0, 0};
+  DLTensor x = tensor_of(here, kI32, &four, 1), g = tensor_of(ten, kI32, &four, 1), on_device = on_gpu(words_on_gpu(10), &four);
+  const DLTensor* inputs[2];
+  DLManagedTensor* outputs[2];
+  CHECK_STATUS(TOROID_OK, api->model_input(model, 0, &tensor));
+  CHECK(tensor.device_type == kDLCPU);
+  CHECK_STATUS(TOROID_OK, api->model_input(model, 1, &tensor));
+  CHECK(tensor.device_type == kDLCUDA);
+  CHECK_STATUS(TOROID_OK, api->model_output(model, 0, &tensor));
+  CHECK(tensor.device_type == kDLCUDA);
+  CHECK_STATUS(TOROID_OK, api->model_output(model, 1, &tensor));
+  CHECK(tensor.device_type == kDLCPU);
+
+  inputs[0] = &x;
+  inputs[1] = &g;
+  CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 2, NULL));
+  CHECK(outputs[0]->dl_tensor.device.device_type == kDLCPU && *(const int32_t*)outputs[0]->dl_tensor.data == 19);
+  CHECK(outputs[1]->dl_tensor.device.device_type == kDLCPU && *(const int32_t*)outputs[1]->dl_tensor.data == 76);
+  delete_tensor(outputs[0]);
+  delete_tensor(outputs[1]);
+
+  inputs[1] = &on_device;
+  CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 2, NULL));
+  CHECK_STATUS(TOROID_OK, api->context_wait(context));
+  CHECK(outputs[0]->dl_tensor.device.device_type == kDLCUDA && *(const int32_t*)outputs[0]->dl_tensor.data == 19);
+  CHECK(outputs[1]->dl_tensor.device.device_type == kDLCPU && *(const int32_t*)outputs[1]->dl_tensor.data == 76);
+  delete_tensor(outputs[0]);
+  delete_tensor(outputs[1]);
+
+  inputs[0] = &on_device;
+  CHECK_STATUS(TOROID_ERROR_DEVICE, api->context_run(context, inputs, 2, outputs, 2, NULL));
+  CHECK_TEXT("input 0 is on the device (2, 0) instead of (1, 0)", api->context_message(context));
+  api->context_destroy(context);
+  api->model_close(model);
+}
+
 /* A model is opened and described without a driver; a context needs one. */
 static void do_without_driver(const ToroidApi* api, const char* folder) {
   ToroidModel* const model = open_package(&api, folder, "counter_on_gpu");
@@ -136,5 +178,6 @@ int main(int argc, char** argv) {
   run_sum(api, argv[1]);
   refuse(api, argv[1]);
   count(api, argv[1]);
+  run_mixed(api, argv[1]);
   return result();
 }
