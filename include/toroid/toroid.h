@@ -280,8 +280,9 @@ typedef struct ToroidMemoryInfo {
 
 typedef struct ToroidContextOptions {
   size_t size;
-  /* 1: calls run on the caller's thread alone. 0: on those of the model. For a server with a context for each
-   * core. */
+  /* Threads of a call, the caller's included. 0: those of the model. Others are the context's own: with 1 calls run on the caller's thread
+   * alone, for a server with a context for each core; with more it starts as many less one, for one that gives each context some of them
+   * (docs/deployment.md). */
   int32_t threads;
   /* As context_seed. */
   uint64_t seed;

@@ -156,12 +156,10 @@ class Model:
 
         results: "numpy", "torch", "jax" or "toroid" (toroid.Tensor); "" is as the first input.
         timeout: seconds after which a call ends with DeadlineError, before its next step; 0 is none.
-        threads: 1 has calls run on the caller's thread alone, with contexts of their own; 0 is as the model was opened.
+        threads: of a call, the caller's included, which each context of the new model has for itself; 0 is as the model was opened.
         """
         if results is not None and results not in ("", "numpy", "torch", "jax", "toroid"):
             raise ArgumentError(f"results are 'numpy', 'torch', 'jax' or 'toroid', not {results!r}")
-        if threads not in (None, 0, 1):
-            raise ArgumentError(f"threads of a call are 1, or 0 for those of the model, not {threads!r}")
         core = self._core if threads is None else self._core.with_contexts(False, threads)
         return Model(
             core, self._path, self._how, self._results if results is None else results, self._timeout_s if timeout is None else timeout

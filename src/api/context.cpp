@@ -38,12 +38,12 @@ ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* give
     *context = nullptr;
     shared_of(model);
     const ToroidContextOptions options = taken(given, "options");
-    if (options.threads < 0 || options.threads > 1) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}, and may be 0 or 1", options.threads);
+    if (options.threads < 0) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", options.threads);
     if (options.has_gpu < 0 || options.has_gpu > 1) fail(TOROID_ERROR_ARGUMENT, "'has_gpu' is {}, and may be 0 or 1", options.has_gpu);
     with_typed_memory("making a context", [&] {
-      std::shared_ptr<RuntimePool> alone = options.threads == 1 ? std::make_shared<RuntimePool>(1) : nullptr;
+      std::shared_ptr<RuntimePool> own = options.threads > 0 ? std::make_shared<RuntimePool>(options.threads) : nullptr;
       const int gpu = options.has_gpu != 0 ? options.gpu : (*model->value)->options.gpu;
-      auto made = std::make_unique<Context>(*model->value, gpu, std::move(alone));
+      auto made = std::make_unique<Context>(*model->value, gpu, std::move(own));
       made->executable.set_seed(options.seed);
       *context = Handles<ToroidContext>::make(std::move(made));
     });

@@ -26,6 +26,8 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/decompose/engine/overrides.h"
 #include "runtime/kernels/registry/registry.h"
+#include "runtime/pool/pool.h"
+#include "runtime/program/loaded_program.h"
 #include "support/log.h"
 
 namespace toroid {
@@ -168,6 +170,12 @@ Executable CompiledModel::load(int threads) const {
     if (products && program.is_on_device()) program.remember_products(products);
     return program;
   });
+}
+
+std::shared_ptr<LoadedProgram> CompiledModel::load_program(int threads) const {
+  refuse_missing_instructions(isa, fmt::format("the program '{}'", name));
+  return with_typed_memory("loading a program",
+                           [&] { return std::make_shared<LoadedProgram>(library, constants, owner, name, RuntimePool::shared(threads)); });
 }
 
 CompileSession::CompileSession(bool use_cache)

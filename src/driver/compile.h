@@ -19,6 +19,7 @@
 
 namespace toroid {
 
+class LoadedProgram;
 class MappedFile;
 
 // One question to the cache and its answer.
@@ -60,6 +61,8 @@ struct CompiledModel {
 
   // `threads` 0: the default. Throws Error{Environment} on a machine that lacks the instructions.
   Executable load(int threads = 0) const;
+  // The same of a program for a processor, for any number of executables that share it.
+  std::shared_ptr<LoadedProgram> load_program(int threads = 0) const;
 };
 
 // What compilations share: the compiler and the cache. Several threads may use it at once. Where memory or threads run out its functions

@@ -331,6 +331,7 @@ int main(int argc, char** argv) {
   if (argc != 2 || api == NULL) return 2;
   many(api, argv[1], 2, 0);
   many(api, argv[1], 0, 1);
+  many(api, argv[1], 1, 3);
   with_threads_of_the_host(api, argv[1]);
   with_memory_of_the_host(api, argv[1]);
   with_packed_weights_of_the_host(api, argv[1]);

@@ -81,8 +81,9 @@ static void run_badly(const ToroidApi* api, const char* folder) {
   char message[1024];
   inputs[0] = &x;
 
-  bad_options.threads = 2;
+  bad_options.threads = -2;
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(model, &bad_options, &none, message, sizeof message));
+  CHECK_TEXT("'threads' is -2", message);
   CHECK(none == NULL);
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(NULL, NULL, &none, message, sizeof message));
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create((ToroidModel*)context, NULL, &none, message, sizeof message));
