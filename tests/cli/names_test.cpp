@@ -146,6 +146,35 @@ TEST_F(Names, ACompiledProgramCannotBeTimedByStep) {
                  "  help: give the .pt2, or compile it with --mode max\n");
 }
 
+TEST_F(Names, SeveralCallersShareTheThreads) {
+  ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
+  const Outcome timed = toroid({"bench", "out.so", "--threads", "3", "--streams", "auto", "--seconds", "0.01", "--json", "bench.json"});
+  EXPECT_EQ(timed.exit_code, 0) << timed.errors;
+  EXPECT_TRUE(matches(timed.output,
+                      "out\\.so: loaded in [0-9.]+ s\n"
+                      " +callers +threads each +calls/s +median, ms +99 %, ms\n"
+                      " +1 +3 +[0-9.]+ +[0-9.]+ +[0-9.]+\n"
+                      " +2 +1 +[0-9.]+ +[0-9.]+ +[0-9.]+\n"
+                      " +3 +1 +[0-9.]+ +[0-9.]+ +[0-9.]+\n"
+                      "  most calls a second: [1-3] callers? with [13] threads? each\n"
+                      "  the shortest calls:   [1-3] callers? with [13] threads? each\n"
+                      "(  the former are [0-9.]+ times as many, and each takes [0-9.]+ times as long\n)?"))
+      << timed.output;
+  const nlohmann::json json = nlohmann::json::parse(read_file(path("bench.json")));
+  ASSERT_EQ(json["streams"].size(), 3u);
+  EXPECT_EQ(json["streams"][0]["threads"], 3);
+  for (const nlohmann::json& row : json["streams"]) {
+    EXPECT_GT(row["calls_per_s"], 0);
+    EXPECT_LE(row["median_ms"], row["p99_ms"]);
+  }
+  expect_refusal({"bench", "out.so", "--threads", "2", "--streams", "3"},
+                 "error: --streams 3 are more than the 2 threads\n"
+                 "  help: each caller has a thread at least; --threads says how many there are for all\n");
+  expect_refusal({"bench", "out.so", "--streams", "some"}, "error: --streams is 'some'\n  help: a number of callers, or auto\n");
+  expect_refusal({"bench", "out.so", "--streams", "2", "--calls", "5"},
+                 "error: --calls means nothing for several callers\n  help: say how long with --seconds\n");
+}
+
 TEST_F(Names, ACompiledProgramIsNoModel) {
   ASSERT_EQ(toroid(kCompileDigits).exit_code, 0);
   for (const std::vector<std::string>& command :
