@@ -87,6 +87,9 @@ def parse():
     parser.add_argument("--batch", type=int, default=1, help="of the models (default: 1)")
     parser.add_argument("--sides", type=side_list, default=SIDES, help=f"of toroid,{','.join(PEERS)} (default: {','.join(SIDES)})")
     parser.add_argument("--threads", type=int, default=2, help="of every side (default: 2)")
+    parser.add_argument(
+        "--callers", type=int, default=1, help="that call at once, with so many threads each (default: 1); of ONNX Runtime, OpenVINO, toroid"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="(default: 9)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="of each side's calls in a round, at least three calls (default: 0.5)"

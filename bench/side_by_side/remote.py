@@ -5,17 +5,21 @@ import os
 import traceback
 import warnings
 
+from .callers import CALLED_AT_ONCE, NoCallers
 from .sides import PEERS, check_results
 
 DEADLINE_S = 1200  # a cold torch.compile of a large model takes minutes
 
 
-def serve(connection, side, export, threads):
+def serve(connection, side, export, threads, callers):
     """Sets the side up, then answers each number of seconds with the median latency in ms, until None comes."""
     os.dup2(2, 1)  # libraries print where they like
     warnings.filterwarnings("ignore")
     try:
-        peer = PEERS[side](export, threads)
+        if callers == 1:
+            peer = PEERS[side](export, threads)
+        else:
+            peer = CALLED_AT_ONCE.get(side, NoCallers)(export, threads, callers)
         check_results(peer.outputs(), export.load_outputs())
         connection.send(("done", peer.setup_s))
         while (seconds := connection.recv()) is not None:
@@ -26,10 +30,10 @@ def serve(connection, side, export, threads):
 
 
 class Remote:
-    def __init__(self, side, export, threads):
+    def __init__(self, side, export, threads, callers):
         spawn = multiprocessing.get_context("spawn")
         self.connection, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=serve, args=(theirs, side, export, threads))
+        self.process = spawn.Process(target=serve, args=(theirs, side, export, threads, callers))
         self.process.start()
         theirs.close()
         try:

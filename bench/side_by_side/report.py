@@ -81,8 +81,9 @@ def tables(results, options):
     """Everything that is worth keeping of {program: {side: entry}}, as text."""
     measure = min if options.best else statistics.median
     what = "best" if options.best else "medians"
+    call = "a call" if options.callers == 1 else "of the machine a call"
     lines = [
-        f"{description(options)}. Milliseconds a call, {what} of {options.rounds} rounds in turns and their quartiles;",
+        f"{description(options)}. Milliseconds {call}, {what} of {options.rounds} rounds in turns and their quartiles;",
         "ratio: the best peer's time over toroid's, and its quartiles over the rounds.",
         "",
         *markdown_head(["program", *(f"{TITLES[side]}, ms" for side in options.sides), "best peer", "ratio"]),
@@ -125,4 +126,5 @@ def description(options):
         f"{title} {importlib.metadata.version(package)}"
         for title, package in (("PyTorch", "torch"), ("ONNX Runtime", "onnxruntime"), ("OpenVINO", "openvino"))
     )
-    return f"{cpu_name()}, {options.threads} threads; {versions}, toroid {commit or 'unknown'}"
+    callers = "" if options.callers == 1 else f" for each of {options.callers} callers at once"
+    return f"{cpu_name()}, {options.threads} threads{callers}; {versions}, toroid {commit or 'unknown'}"

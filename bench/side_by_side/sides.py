@@ -4,6 +4,7 @@ gives its results (`outputs`) and the median time of its calls for so many secon
 All get the same number of threads, and compute in float32 where the program does: none may round to bfloat16 behind its back.
 """
 
+import copy
 import json
 import os
 import pathlib
@@ -129,26 +130,39 @@ class OnnxRuntime(InProcess):
 
 
 class OpenVino(InProcess):
-    def __init__(self, export, threads, profile=False):
+    def __init__(self, export, threads, profile=False, streams=1):
         import openvino
 
         require_onnx(export)
         options = {
             "INFERENCE_NUM_THREADS": threads,
-            "NUM_STREAMS": 1,
-            "PERFORMANCE_HINT": "LATENCY",
+            "NUM_STREAMS": streams,
+            "PERFORMANCE_HINT": "LATENCY" if streams == 1 else "THROUGHPUT",
             "INFERENCE_PRECISION_HINT": "f32",
             "PERF_COUNT": profile,
         }
         start = time.perf_counter()
-        model = openvino.Core().compile_model(str(export.onnx), "CPU", options)
-        self.request = model.create_infer_request()
+        self.model = openvino.Core().compile_model(str(export.onnx), "CPU", options)
         self.arrays = [value.numpy() for value in export.load_inputs()]
-        for i, array in enumerate(self.arrays):
-            self.request.set_input_tensor(i, openvino.Tensor(array, shared_memory=True))
+        self.count = len(self.model.outputs)
+        self.request = self.new_request()
         self.call()
         self.setup_s = time.perf_counter() - start
-        self.count = len(model.outputs)
+
+    def new_request(self):
+        import openvino
+
+        request = self.model.create_infer_request()
+        for i, array in enumerate(self.arrays):
+            request.set_input_tensor(i, openvino.Tensor(array, shared_memory=True))
+        return request
+
+    def beside(self, count):
+        """So many requests of this model, this one first."""
+        others = [copy.copy(self) for _ in range(count - 1)]
+        for other in others:
+            other.request = self.new_request()
+        return [self, *others]
 
     def call(self):
         self.request.infer()

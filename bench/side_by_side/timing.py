@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 
+from .callers import ToroidCallers
 from .remote import Remote
 from .sides import Toroid, check_results
 
@@ -16,10 +17,11 @@ def set_up(side, export, options, scope):
     """The side, its results checked. What it holds goes with the scope."""
     if side == "toroid":
         scratch = scope.enter_context(tempfile.TemporaryDirectory())
-        toroid = Toroid(options.toroid, export.pt2, export.inputs, options.threads, scratch)
+        program = (options.toroid, export.pt2, export.inputs, options.threads)
+        toroid = Toroid(*program, scratch) if options.callers == 1 else ToroidCallers(*program, options.callers, scratch)
         check_results(toroid.outputs(), export.load_outputs())
         return toroid
-    return scope.enter_context(contextlib.closing(Remote(side, export, options.threads)))
+    return scope.enter_context(contextlib.closing(Remote(side, export, options.threads, options.callers)))
 
 
 class Comparison:
