@@ -43,7 +43,7 @@ struct BenchFlags {
   bool is_compiled() const { return std::filesystem::path(model).extension() == ".so"; }
 };
 
-std::optional<int> read_flags(BenchFlags& given, int argc, const char* const* argv) {
+std::optional<int> read_bench_flags(BenchFlags& given, int argc, const char* const* argv) {
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", given.model, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", given.inputs, "safetensors with the inputs (default: random)");
@@ -228,7 +228,7 @@ int time_one_caller(const BenchFlags& given, Timed& timed, double compile_s) {
 
 int cmd_bench(int argc, const char* const* argv) {
   BenchFlags given;
-  if (const auto status = read_flags(given, argc, argv)) return *status;
+  if (const auto status = read_bench_flags(given, argc, argv)) return *status;
   set_device(given.options, given.device);
   check(given);
   std::optional<cuda::EarlyStart> early;

@@ -103,146 +103,147 @@ void print_part(Part part, const CompiledModel& model, const CompileModelOptions
   fmt::print(stderr, "{}\n", text);
 }
 
-}  // namespace
-
-int cmd_compile(int argc, const char* const* argv) {
-  std::string model_path, output, device = "cpu", mode = "default", architectures, cpu = "native", weights_path, key_path, part;
+struct CompileFlags {
+  std::string model, output, device = "cpu", mode = "default", architectures, cpu = "native", weights, key, part;
+  std::string save_source, benchmark, source, dump_ir, lock, write_lock, log;
+  std::vector<std::string> variants = {};
   bool no_cache = false, spread = false;
-  CompileModelOptions options;
-  std::string save_source, benchmark, source, dump_ir, lock_path, write_lock_path, log_path;
-  std::vector<std::string> variants;
+  CompileModelOptions options = {};
+
+  // Of several processes one writes the output.
+  bool writes() const { return !output.empty() && (!spread || options.part->number == 1); }
+};
+
+std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char* const* argv) {
+  CompileModelOptions& options = given.options;
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
-  flags.add_option("MODEL", model_path, "a .pt2 file, or a program in text form (.txt)").required();
-  flags.add_option("-o,--output", output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
+  flags.add_option("MODEL", given.model, "a .pt2 file, or a program in text form (.txt)").required();
+  flags.add_option("-o,--output", given.output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
   flags
       .add_option(
-          "--device", device,
+          "--device", given.device,
           "what to compile for: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
       .shows_default();
   flags.add_option(
-      "--arch", architectures,
+      "--arch", given.architectures,
       "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here); "
       "for --device rocm as in gfx90a,gfx942,gfx1100");
   flags.add_option(
-      "--cpu", cpu,
+      "--cpu", given.cpu,
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
       "such a list of levels, of which it takes the best when it is loaded");
   flags.add_option(
-      "--weights", weights_path,
+      "--weights", given.weights,
       "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "
       "found by itself");
-  flags.add_option("--sign", key_path,
+  flags.add_option("--sign", given.key,
                    "a private key of Ed25519 (PEM), which signs the package: toroid verify --trusted and model_open ask for that");
-  flags.add_option("--mode", mode, "max: measure the implementations of library kernels and use the quickest")
+  flags.add_option("--mode", given.mode, "max: measure the implementations of library kernels and use the quickest")
       .one_of({"default", "max"})
       .shows_default();
   flags.add_option("--tune-threads", options.choose.threads, "threads that a kernel has while implementations are measured (default: all)")
       .between(1, 1024);
   add_tune_limit(flags, options.choose);
-  flags.add_option("--lock", lock_path, "take the choices of implementations from this file");
-  flags.add_option("--write-lock", write_lock_path, "write the choices to this file; with --mode max");
-  flags.add_option("--choices-log", log_path, "write all that was measured as JSON; with --mode max");
-  flags.add_flag("--no-cache", no_cache, "build everything anew and keep nothing");
+  flags.add_option("--lock", given.lock, "take the choices of implementations from this file");
+  flags.add_option("--write-lock", given.write_lock, "write the choices to this file; with --mode max");
+  flags.add_option("--choices-log", given.log, "write all that was measured as JSON; with --mode max");
+  flags.add_flag("--no-cache", given.no_cache, "build everything anew and keep nothing");
   flags.add_flag("--explain-cache", options.explain_cache, "say what the cache was asked, and after a miss how the nearest entry differs");
   flags.add_option("--threads", options.compile_threads, "compilers at a time (default: one a core)").between(1, 1024);
-  flags.add_option("--part", part,
+  flags.add_option("--part", given.part,
                    "which of several processes with a common cache this is, as 2/4: it begins with this part of the measuring and "
                    "compiling, and ends when all is done; without --output it writes nothing");
-  flags.add_flag("--spread", spread, "the same by the launcher (mpirun, srun, a Slurm array); the first writes the output");
-  flags.add_option("--variant", variants,
+  flags.add_flag("--spread", given.spread, "the same by the launcher (mpirun, srun, a Slurm array); the first writes the output");
+  flags.add_option("--variant", given.variants,
                    "a further form of the program for calls with these sizes, as in image.0=1,image.2=128 (INPUT.DIM=SIZE, or a symbol's "
                    "name); may be repeated");
   add_build_flags(flags, options);
-  flags.add_option("--save-source", save_source, "a folder for the generated C++");
-  flags.add_option("--emit-benchmark", benchmark,
+  flags.add_option("--save-source", given.save_source, "a folder for the generated C++");
+  flags.add_option("--emit-benchmark", given.benchmark,
                    "in the place of a library: a folder with the sources, a main that times them, and how to build it");
-  flags.add_option("--emit-source", source, "in the place of a library: a new folder with its sources and weights, which CMake builds");
-  flags.add_option("--dump-ir", dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
-  if (const auto status = flags.read(argc, argv)) return *status;
-  options.part = part_of(part, spread, no_cache, options);
-  if (options.part && !(benchmark.empty() && source.empty()))
-    throw Error(ErrorKind::InvalidOption, "several processes make a library, and no folder of sources")
-        .help("leave out --part or --spread");
-  const bool writes = !output.empty() && (!spread || options.part->number == 1);
-  if (!(options.part && output.empty()) && output.empty() + benchmark.empty() + source.empty() != 2) {
-    throw Error(ErrorKind::InvalidOption, "one of --output, --emit-source and --emit-benchmark is needed, and one alone")
-        .help("add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
-  }
-  if (!source.empty() && (!save_source.empty() || options.debug || device.starts_with("emulated-") || !weights_path.empty())) {
-    throw Error(ErrorKind::InvalidOption,
-                fmt::format("--emit-source cannot be combined with {}", !save_source.empty()   ? std::string("--save-source")
-                                                                        : options.debug        ? "--debug"
-                                                                        : weights_path.empty() ? "--device " + device
-                                                                                               : "--weights"))
-        .help("leave it out");
-  }
-  if (!benchmark.empty() && (!save_source.empty() || options.debug)) {
-    throw Error(ErrorKind::InvalidOption,
-                fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"))
-        .help("the folder of --emit-benchmark holds the sources; its build.sh can be edited");
-  }
-  set_device(options, device);
-  if (!architectures.empty() && !is_device(options.target))
-    throw Error(ErrorKind::InvalidOption, fmt::format("--arch means nothing for the device {}", device))
-        .help("add --device cuda, or --device rocm");
-  if (!architectures.empty()) options.architectures = parse_architectures(architectures, options.target);
-  options.save_source = benchmark.empty() ? std::filesystem::path(save_source) : program_folder(benchmark);
-  options.profile = !benchmark.empty();
-  options.dump_ir = dump_ir;
-  options.choose.measure = mode == "max";
-  options.choose.keep = !write_lock_path.empty() || !log_path.empty();
-  if (options.choose.keep && !options.choose.measure) {
-    throw Error(ErrorKind::InvalidOption, "without measuring there are no choices to write").help("add --mode max");
-  }
-  if (cpu != "native" && (options.target != codegen::Target::Cpu || !benchmark.empty()))
-    throw Error(ErrorKind::InvalidOption, "--cpu is for libraries for the device cpu").help("leave it out");
-  if (!lock_path.empty()) options.choose.lock = tune::ChoiceLock::read(lock_path);
-  for (const std::string& variant : variants) options.variants.push_back(parse_sizes(variant));
+  flags.add_option("--emit-source", given.source,
+                   "in the place of a library: a new folder with its sources and weights, which CMake builds");
+  flags.add_option("--dump-ir", given.dump_ir, "a folder for the program as text, after each pass that changed it and each later phase");
+  return flags.read(argc, argv);
+}
 
-  if (options.part && !writes) write_lock_path = log_path = "";  // by whoever writes the output
-  for (const std::string& path : {write_lock_path, log_path}) {
+[[noreturn]] void refuse(std::string message, std::string help) {
+  throw Error(ErrorKind::InvalidOption, std::move(message)).help(std::move(help));
+}
+
+// Is it one thing that is to be made, with options that mean something for it?
+void check_what_is_made(const CompileFlags& given) {
+  const CompileModelOptions& options = given.options;
+  if (options.part && !(given.benchmark.empty() && given.source.empty()))
+    refuse("several processes make a library, and no folder of sources", "leave out --part or --spread");
+  if (!(options.part && given.output.empty()) && given.output.empty() + given.benchmark.empty() + given.source.empty() != 2) {
+    refuse("one of --output, --emit-source and --emit-benchmark is needed, and one alone",
+           "add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
+  }
+  const bool is_emulated = given.device.starts_with("emulated-");
+  if (!given.source.empty() && (!given.save_source.empty() || options.debug || is_emulated || !given.weights.empty())) {
+    refuse(fmt::format("--emit-source cannot be combined with {}", !given.save_source.empty() ? std::string("--save-source")
+                                                                   : options.debug            ? "--debug"
+                                                                   : given.weights.empty()    ? "--device " + given.device
+                                                                                              : "--weights"),
+           "leave it out");
+  }
+  if (!given.benchmark.empty() && (!given.save_source.empty() || options.debug)) {
+    refuse(fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"),
+           "the folder of --emit-benchmark holds the sources; its build.sh can be edited");
+  }
+}
+
+void fill_options(CompileFlags& given) {
+  CompileModelOptions& options = given.options;
+  set_device(options, given.device);
+  if (!given.architectures.empty() && !is_device(options.target))
+    refuse(fmt::format("--arch means nothing for the device {}", given.device), "add --device cuda, or --device rocm");
+  if (!given.architectures.empty()) options.architectures = parse_architectures(given.architectures, options.target);
+  options.save_source = given.benchmark.empty() ? std::filesystem::path(given.save_source) : program_folder(given.benchmark);
+  options.profile = !given.benchmark.empty();
+  options.dump_ir = given.dump_ir;
+  options.choose.measure = given.mode == "max";
+  options.choose.keep = !given.write_lock.empty() || !given.log.empty();
+  if (options.choose.keep && !options.choose.measure) refuse("without measuring there are no choices to write", "add --mode max");
+  if (given.cpu != "native" && (options.target != codegen::Target::Cpu || !given.benchmark.empty()))
+    refuse("--cpu is for libraries for the device cpu", "leave it out");
+  if (!given.lock.empty()) options.choose.lock = tune::ChoiceLock::read(given.lock);
+  for (const std::string& variant : given.variants) options.variants.push_back(parse_sizes(variant));
+  if (options.part && !given.writes()) given.write_lock = given.log = "";  // by whoever writes the output
+  for (const std::string& path : {given.write_lock, given.log}) {
     if (!path.empty()) check_writable(path);
   }
-  if (benchmark.empty()) set_levels(options, cpu);
-  options.archive_prefix = prefix_of_output(output, options);
-  const bool is_archive = !options.archive_prefix.empty();
-  const bool is_safetensors = std::filesystem::path(weights_path).extension() == kSafetensorsExtension;
-  if (writes) check_outputs(output, weights_path);
-  options.keep_sources = !source.empty();
-  if (!key_path.empty() && (is_archive || is_safetensors || output.empty())) {
-    throw Error(ErrorKind::InvalidOption, "only libraries and their own files of weights are signed").help("leave --sign out");
-  }
-  std::optional<SigningKey> key;
-  if (!key_path.empty()) key = read_signing_key(key_path);
-  Stopwatch watch;
-  CompileSession session(!no_cache);
-  const CompiledModel model = session.compile_file(model_path, options);
-  if (!source.empty()) {
-    emit_source(source, model, options.compile_threads);
-    fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -S {} -B {}/build && cmake --build {}/build\n", source, model.kernels,
-               watch.milliseconds() / 1e3, source, source, source);
-    return 0;
-  }
-  if (options.part) print_part(*options.part, model, options);
-  if (benchmark.empty() && writes) {
-    write_compiled(model, output, weights_path, session);
-    if (key) {
-      RuntimePool pool(0);
-      const auto by_key = [&](std::string_view text) { return sign(*key, text); };
-      sign_package(output, output, key->public_key, by_key, pool);
-      if (!weights_path.empty()) sign_package(weights_path, output, key->public_key, by_key, pool);
-    }
-  } else if (!benchmark.empty()) {
-    emit_benchmark(benchmark, model, options, session.toolchain());
-  }
-  if (!writes && benchmark.empty()) {
+  if (given.benchmark.empty()) set_levels(options, given.cpu);
+  options.archive_prefix = prefix_of_output(given.output, options);
+  if (given.writes()) check_outputs(given.output, given.weights);
+  options.keep_sources = !given.source.empty();
+  const bool is_safetensors = std::filesystem::path(given.weights).extension() == kSafetensorsExtension;
+  if (!given.key.empty() && (!options.archive_prefix.empty() || is_safetensors || given.output.empty()))
+    refuse("only libraries and their own files of weights are signed", "leave --sign out");
+}
+
+void write_signed(const CompileFlags& given, const CompiledModel& model, const std::optional<SigningKey>& key, CompileSession& session) {
+  write_compiled(model, given.output, given.weights, session);
+  if (!key) return;
+  RuntimePool pool(0);
+  const auto by_key = [&](std::string_view text) { return sign(*key, text); };
+  sign_package(given.output, given.output, key->public_key, by_key, pool);
+  if (!given.weights.empty()) sign_package(given.weights, given.output, key->public_key, by_key, pool);
+}
+
+// What was made, how it was chosen, and how long all took.
+void print_report(const CompileFlags& given, const CompiledModel& model, const Stopwatch& watch) {
+  const CompileModelOptions& options = given.options;
+  if (!given.writes() && given.benchmark.empty()) {
     // Whoever writes it says what it is.
-  } else if (is_archive) {
-    fmt::print(stderr, "{}: for {}; {} has what a program calls\n", output, isas_text(model.levels),
-               std::filesystem::path(output).replace_extension("h").string());
+  } else if (!options.archive_prefix.empty()) {
+    fmt::print(stderr, "{}: for {}; {} has what a program calls\n", given.output, isas_text(model.levels),
+               std::filesystem::path(given.output).replace_extension("h").string());
   } else {
-    const ProgramLibrary library(model.library, output.empty() ? benchmark : output, false);
-    print_compiled(benchmark.empty() ? output : benchmark, library, model.levels);
+    const std::string& file = given.output.empty() ? given.benchmark : given.output;
+    const ProgramLibrary library(model.library, file, false);
+    print_compiled(file, library, model.levels);
   }
   if (options.choose.keep) {
     for (const tune::Decision& choice : model.choices) fmt::print(stderr, "{}", table_text(choice));
@@ -252,11 +253,40 @@ int cmd_compile(int argc, const char* const* argv) {
                model.choices.empty() && model.from_cache ? "tuned before: the program comes from the cache\n"
                                                          : tune::changes_text(model.choices, model.choices_late));
   }
-  if (!write_lock_path.empty()) write_file_atomically(write_lock_path, model.choices_lock);
-  if (!log_path.empty()) write_file_atomically(log_path, model.choices_log);
   for (const CacheLookup& lookup : model.lookups) print_explanation(stderr, lookup);
   for (const PhaseTime& phase : model.phases) fmt::print(stderr, "  {:<14} {:8.1f} ms\n", phase.name, phase.seconds * 1e3);
   fmt::print(stderr, "  {:<14} {:8.1f} ms; cache: {}\n", "in all", watch.milliseconds(), model.cache_use);
+}
+
+}  // namespace
+
+int cmd_compile(int argc, const char* const* argv) {
+  CompileFlags given;
+  if (const auto status = read_compile_flags(given, argc, argv)) return *status;
+  CompileModelOptions& options = given.options;
+  options.part = part_of(given.part, given.spread, given.no_cache, options);
+  check_what_is_made(given);
+  fill_options(given);
+  std::optional<SigningKey> key;
+  if (!given.key.empty()) key = read_signing_key(given.key);
+  const Stopwatch watch;
+  CompileSession session(!given.no_cache);
+  const CompiledModel model = session.compile_file(given.model, options);
+  if (const std::string& folder = given.source; !folder.empty()) {
+    emit_source(folder, model, options.compile_threads);
+    fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -S {} -B {}/build && cmake --build {}/build\n", folder, model.kernels,
+               watch.milliseconds() / 1e3, folder, folder, folder);
+    return 0;
+  }
+  if (options.part) print_part(*options.part, model, options);
+  if (!given.benchmark.empty()) {
+    emit_benchmark(given.benchmark, model, options, session.toolchain());
+  } else if (given.writes()) {
+    write_signed(given, model, key, session);
+  }
+  if (!given.write_lock.empty()) write_file_atomically(given.write_lock, model.choices_lock);
+  if (!given.log.empty()) write_file_atomically(given.log, model.choices_log);
+  print_report(given, model, watch);
   return 0;
 }
 
