@@ -150,7 +150,9 @@ bool Argument::set_from_dlpack(nb::handle object, const char* name) {
   nb::object copy;
   if (kind_ == Kind::Torch) {
     refuse_gradient(object, name);
-    if (copy = resolved(object); copy.is_valid()) export_tensor = copy.attr("__dlpack__");
+    copy = resolved(object);
+    if (!copy.is_valid() && is_true(object, "requires_grad")) copy = object.attr("detach")();  // __dlpack__ refuses it, whatever the mode
+    if (copy.is_valid()) export_tensor = copy.attr("__dlpack__");
   }
   nb::dict options;
   const nb::object device_of = nb::getattr(object, "__dlpack_device__", nb::none());
@@ -158,7 +160,12 @@ bool Argument::set_from_dlpack(nb::handle object, const char* name) {
     raise_named("InputTypeError", "input '" + std::string(name) +
                                       "' is a value that JAX traces: call the model outside of jax.jit, or in it by jax.pure_callback");
   if (device_of.is_none()) return false;
-  const nb::object device = device_of();
+  nb::object device;
+  try {
+    device = device_of();
+  } catch (nb::python_error& error) {  // as of PyTorch's meta tensors
+    raise_named("InputError", "input '" + std::string(name) + "': " + nb::cast<std::string>(nb::str(error.value())));
+  }
   // What is in the object is there for the default stream of its GPU.
   if (nb::cast<int>(device[0]) == kDLCUDA) options["stream"] = 1;
   try {

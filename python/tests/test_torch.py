@@ -188,6 +188,16 @@ def test_random_operators_follow_the_seed():
     torch.manual_seed(2)
     close(actual, f(x))
 
+    def g(x):
+        first = torch.rand(1000)
+        return F.dropout(x.sin() * first, 0.5).cos() + torch.rand(1000), torch.randn(3), F.dropout(first, 0.1)
+
+    step = torch.compile(g, backend="toroid", options={"fallback_random": True})
+    torch.manual_seed(3)
+    actual = step(x)
+    torch.manual_seed(3)
+    close(actual, g(x))
+
 
 def test_dropout_in_training_uses_one_mask():
     x = torch.ones(1000, requires_grad=True)

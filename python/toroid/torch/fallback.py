@@ -7,6 +7,7 @@ toroid compiles; refused operators stay where they are between these.
 from __future__ import annotations
 
 import operator
+import os
 import warnings
 
 import torch
@@ -62,15 +63,20 @@ def target_name(node: torch.fx.Node) -> str:
     return str(node.target)
 
 
+_PYTORCH = os.path.dirname(torch.__file__) + os.sep
+
+
 def line_of(node: torch.fx.Node) -> str:
-    """The user's line that the node comes from: "model.py:42, in forward: x = f(x)"; "" where it is not known."""
+    """The user's line that the node comes from: "model.py:42, in forward: x = f(x)"; "" where it is not known. It is the innermost one that
+    is not PyTorch's own, if there is one."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.strip().splitlines()]
-    for i in range(len(lines) - 1, -1, -1):
-        if lines[i].startswith("File "):
-            place = lines[i].removeprefix('File "').replace('", line ', ":")
-            return place + (f": {lines[i + 1]}" if i + 1 < len(lines) else "")
-    return ""
+    frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
+    if not frames:
+        return ""
+    i = next((i for i in reversed(frames) if not lines[i].startswith(f'File "{_PYTORCH}')), frames[-1])
+    place = lines[i].removeprefix('File "').replace('", line ', ":")
+    return place + (f": {lines[i + 1]}" if i + 1 < len(lines) else "")
 
 
 def describe(refused: dict[torch.fx.Node, str]) -> str:
@@ -120,6 +126,8 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
     levels: dict[torch.fx.Node, int] = {}
     outside: set[torch.fx.Node] = set()
     parts: dict[int, dict[torch.fx.Node, None]] = {}
+    positions = {node: i for i, node in enumerate(gm.graph.nodes)}
+    next_random = 0  # random operators stay in order: each has a level of its own
     for node in gm.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             outside.add(node)
@@ -133,14 +141,39 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
             refused = refused | {node}
         elif node in refused:
             outside.add(node)
+            if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+                levels[node] = max(levels[node], next_random)
+                next_random = levels[node] + 1
         else:
             part = parts.setdefault(levels[node], {})
             if control_flow.operator_of(node) is not None:
                 part.update(dict.fromkeys(control_flow.bodies(node)))
             part[node] = None
-    worth = []
-    for _, part in sorted(parts.items()):
+    worth, levels_of_parts = [], []
+    for level, part in sorted(parts.items()):
         gives = any(user not in part for node in part for user in node.users)
         if gives and any(node.op != "get_attr" and not computes_sizes_only(node) for node in part):
             worth.append(part)
-    return fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)
+            levels_of_parts.append(level)
+    cut_graph = fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)
+    _sort(cut_graph, {node.name: (level, 2, positions[node]) for node, level in levels.items()}, levels_of_parts)
+    return cut_graph
+
+
+def _sort(gm: torch.fx.GraphModule, places: dict[str, tuple], levels_of_parts: list[int]) -> None:
+    """Puts the nodes in the order of their levels: in each the part, its elements, then all others at their places. The sort of
+    fuse_by_partitions, which makes nodes anew, may change the order of random operators."""
+
+    def place(node: torch.fx.Node) -> tuple[int, int, int]:
+        if node.op == "call_module":
+            return levels_of_parts[int(str(node.target).removeprefix("toroid_"))], 0, 0
+        source = node.args[0] if node.target is operator.getitem else None
+        if isinstance(source, torch.fx.Node) and source.op == "call_module":
+            return place(source)[0], 1, 0
+        return places[node.name]
+
+    output = next(node for node in gm.graph.nodes if node.op == "output")
+    for node in sorted((node for node in gm.graph.nodes if node.op.startswith("call_")), key=place):
+        output.prepend(node)
+    gm.graph.lint()
+    gm.recompile()
