@@ -1,8 +1,12 @@
 // Programs with tensors on the CPU and on a GPU, whose kernels for the GPU are emulated, compared with the evaluator.
+#include <filesystem>
+
 #include "base/error_for_test.h"
+#include "base/file/file.h"
 #include "driver/end_to_end/compiled_for_test.h"
+#include "driver/pipeline/generate.h"
 #include "passes/decompose/engine/decompose.h"
-#include "program/module.h"
+#include "program/text.h"
 
 namespace toroid {
 namespace {
@@ -163,6 +167,36 @@ TEST_P(MixedDevices, ComputeWhatTheEvaluatorDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, MixedDevices, testing::ValuesIn(kMixedPrograms), [](const auto& info) { return info.param.name; });
+
+// The host goes on after a copy from the GPU, and waits before the step that reads it.
+TEST(MixedDevices, ProgramsSayWhereTheHostWaits) {
+  const TempFolder folder;
+  generate_code(parse_text(R"(graph(x: f32[4], g: f32[4] on cuda:0) {
+  c: f32[4] = aten::to.device(g, device=device.cpu, dtype=dtype.f32)
+  a: f32[4] = aten::cumsum(x, 0)
+  b: f32[4] = aten::add.Tensor(c, a)
+  return b
+})"),
+                {.target = codegen::Target::EmulatedCuda, .as_exported = true, .dump_ir = folder.path()});
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().filename().string().ends_with("program.txt")) text = read_file(entry.path());
+  }
+  const program::ParsedModule read = program::parse_module(text);
+  EXPECT_EQ(program::module_text(read.program, read.graphs, read.module), text);
+  std::string steps;  // C: a copy, h: the host's, w: the host's that waits
+  for (const program::Step& step : read.module.main.steps) steps += step.waits ? 'w' : step.on_host ? 'h' : 'C';
+  EXPECT_EQ(steps, "Chw");
+
+  const auto refusal = [&](std::string_view from, std::string_view to) {
+    std::string damaged = text;
+    damaged.replace(damaged.find(from), from.size(), to);
+    return error_of([&] { program::parse_module(damaged); }).message();
+  };
+  EXPECT_TRUE(refusal(" at host waits", " at host").ends_with("step 2 reads what a copy from the GPU may still write"));
+  EXPECT_TRUE(refusal(" at host {", " {").ends_with("step 1 is one of the host's"));
+  EXPECT_TRUE(refusal("place x: cpu", "place x: cuda").ends_with("'x' is the host's, and cannot be on a GPU"));
+}
 
 TEST(MixedDevices, AProgramOfOneDeviceIsToldSo) {
   const auto message = [](const char* text) { return error_of([text] { compiled_as_exported(text); }).message(); };
