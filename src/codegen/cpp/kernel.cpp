@@ -58,6 +58,7 @@ void KernelPrinter::take_sizes(const Contents& contents) {
   for (sym::Expr e : contents.positions) take_bounds(e);
   for (ExprId id : all) {
     if (const auto* load = std::get_if<loop::Load>(&exprs_.node(id).op)) take_bounds(load->index[0]);
+    if (const auto* index = std::get_if<loop::Index>(&exprs_.node(id).op)) take_bounds(index->value);
   }
 }
 

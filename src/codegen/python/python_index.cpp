@@ -24,6 +24,7 @@ std::string PythonIndex::print(sym::Expr e) const {
     case sym::Kind::Not: return fmt::format("(1 - {})", print(operands[0]));
     default: refuse_reals();
   }
+  __builtin_unreachable();  // g++ does not see that a virtual function never returns
 }
 
 std::string PythonIndex::number(int64_t value) const { return value < 0 ? fmt::format("({})", value) : fmt::format("{}", value); }

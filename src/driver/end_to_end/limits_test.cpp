@@ -174,6 +174,24 @@ TEST(Limits, MemoryThatThereIsNotIsAnErrorWithItsSize) {
 #endif
 }
 
+// A kernel that reads no tensor of that size knows it.
+TEST(Limits, AnIndexOfNumbersThatAreMadeIsCheckedAgainstTheirCount) {
+  constexpr std::string_view kText = R"(
+sym s0 in [2, 64]
+graph(x: f32[32, 4], n: f32[s0], i: i64[7]) {
+  rank: i64[s0] = aten::arange(s0)
+  picked: i64[7] = aten::index_select(rank, 0, i)
+  y: f32[7, 4] = aten::index_select(x, 0, picked)
+  return y
+})";
+  expect_as_evaluated(kText, {{{"s0", 3}}, {{"s0", 40}}});
+  Executable executable = compiled(kText).load(1);
+  const std::vector<int64_t> three_is_none = {0, 1, 2, 3, 0, 0, 0};
+  const std::vector<HostTensor> inputs = {HostTensor(DType::F32, {32, 4}), HostTensor(DType::F32, {3}),
+                                          HostTensor::from_ints(DType::I64, {7}, three_is_none)};
+  EXPECT_EQ(error_of([&] { executable.run(inputs); }).kind(), ErrorKind::InvalidInput);
+}
+
 TEST(Limits, TheFloatingPointModeStaysTheCallers) {
 #ifndef __x86_64__
   GTEST_SKIP() << "reads the control word of x86";
