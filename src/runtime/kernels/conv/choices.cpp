@@ -61,6 +61,16 @@ Gate all_contiguous(const Problem& problem) {
   return std::nullopt;
 }
 
+// As the kernel itself demands it.
+Gate all_row_major(const Problem& problem) {
+  if (problem.has_epilogue) return "it gives its result to no epilogue";
+  if (!problem.outputs[0].is_row_major()) return "the output is not contiguous";
+  for (const OperandMeta& operand : problem.inputs) {
+    if (!operand.is_row_major()) return "the inputs are not contiguous";
+  }
+  return std::nullopt;
+}
+
 bool are_channels_innermost(const OperandMeta& image) {
   int64_t expected = 1;
   for (size_t i = 0; i < image.sizes.size(); ++i) {
@@ -143,7 +153,7 @@ constexpr Implementation kImplementations[] = {
      .description = "a product whose columns are added where they belong",
      .gate =
          [](const Problem& problem) {
-           return first_of({only_transposed(problem), all_contiguous(problem)});
+           return first_of({only_transposed(problem), all_row_major(problem)});
          },
      .cost_s = product_cost_s,
      .plan = plan_columns_f32},

@@ -135,6 +135,15 @@ std::string read_family(Cursor& cursor) { return cursor.word("a family, as matmu
 int64_t OperandMeta::elements() const { return numel(sizes); }
 bool OperandMeta::is_contiguous() const { return strides == strides_of(sizes); }
 
+bool OperandMeta::is_row_major() const {
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+    expected *= std::max<int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+
 bool OperandMeta::is_dense() const {
   std::vector<size_t> dims;
   for (size_t d = 0; d < sizes.size(); ++d) {

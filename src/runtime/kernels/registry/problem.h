@@ -36,6 +36,8 @@ struct OperandMeta {
   bool operator==(const OperandMeta&) const = default;
   int64_t elements() const;
   bool is_contiguous() const;
+  // The same, whatever the strides of dims of one element.
+  bool is_row_major() const;
   // No gaps and no element twice: contiguous but for the order of dims.
   bool is_dense() const;
   // From the first element to the end of the last in memory; 0 when there are none.

@@ -48,6 +48,15 @@ TEST(Problem, ExtentsCoverGapsAndRepetition) {
   EXPECT_EQ(parse_problem("x() -> i64[]").outputs[0].extent_bytes(), 8);
 }
 
+TEST(Problem, InRowMajorOrderDimsOfOneElementHaveAnyStride) {
+  const Problem problem = parse_problem("x(f32[5, 4, 1, 1]/[4, 1, 0, 0]) -> f32[1, 3]/[8, 1]");
+  EXPECT_TRUE(problem.inputs[0].is_row_major());
+  EXPECT_TRUE(problem.outputs[0].is_row_major());
+  EXPECT_EQ(to_string(problem), "x(f32[5, 4, 1, 1]/[4, 1, 0, 0]) -> f32[1, 3]/[8, 1]");
+  EXPECT_FALSE(problem.inputs[0].is_contiguous());
+  EXPECT_FALSE(parse_problem("x() -> f32[2, 3]/[4, 1]").outputs[0].is_row_major());
+}
+
 TEST(Problem, DenseIsWithoutGapsInAnyOrder) {
   auto is_dense = [](std::string_view operand) { return parse_problem(formatted("x() -> {}", operand)).outputs[0].is_dense(); };
   EXPECT_TRUE(is_dense("f32[2, 3, 4]"));
