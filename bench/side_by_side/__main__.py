@@ -16,7 +16,7 @@ import traceback
 import warnings
 
 from . import exports, large_rows, models, profile, report, rows, timing
-from .sides import KEEP_FREED_MEMORY, PEERS
+from .sides import HELD_TO, KEEP_FREED_MEMORY, PEERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIDES = ["eager", "compile", "onnxruntime", "openvino", "toroid"]
@@ -90,6 +90,9 @@ def parse():
     parser.add_argument(
         "--callers", type=int, default=1, help="that call at once, with so many threads each (default: 1); of ONNX Runtime, OpenVINO, toroid"
     )
+    parser.add_argument(
+        "--isa", choices=sorted(HELD_TO), help="hold the sides to these instructions; ONNX Runtime has no switch for that, and goes on"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="(default: 9)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="of each side's calls in a round, at least three calls (default: 0.5)"
@@ -115,7 +118,7 @@ def parse():
 def main():
     warnings.filterwarnings("ignore")
     options = parse()
-    os.environ |= {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": str(options.threads)}
+    os.environ |= {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": str(options.threads), **HELD_TO.get(options.isa, {})}
     if options.save_rows:
         return rows.save_rows()
     if options.export_only:

@@ -127,4 +127,5 @@ def description(options):
         for title, package in (("PyTorch", "torch"), ("ONNX Runtime", "onnxruntime"), ("OpenVINO", "openvino"))
     )
     callers = "" if options.callers == 1 else f" for each of {options.callers} callers at once"
-    return f"{cpu_name()}, {options.threads} threads{callers}; {versions}, toroid {commit or 'unknown'}"
+    held = f" held to {options.isa}" if options.isa else ""
+    return f"{cpu_name()}{held}, {options.threads} threads{callers}; {versions}, toroid {commit or 'unknown'}"

@@ -21,6 +21,17 @@ from .exports import load_numbered
 # of PyTorch spends its time on page faults.
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
 
+# What holds each side to a set of instructions. ONNX Runtime has no switch: it goes on as the machine has it.
+HELD_TO = {
+    "avx2": {"TOROID_MACHINE": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+    "avx512": {
+        "TOROID_MACHINE": "avx512",
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "DNNL_MAX_CPU_ISA": "AVX512_CORE",
+        "ATEN_CPU_CAPABILITY": "avx512",
+    },
+}
+
 
 def time_calls(call, seconds):
     """Latencies in ms of calls for so many seconds, at least three, after two to warm up."""
