@@ -14,7 +14,7 @@ namespace toroid {
 namespace {
 using namespace std::chrono_literals;
 
-CacheKey key_of(size_t product) { return KeyBuilder("test", 1).add("product", static_cast<int64_t>(product)).finish(); }
+CacheKey key_of_product(size_t product) { return KeyBuilder("test", 1).add("product", static_cast<int64_t>(product)).finish(); }
 
 // A process with the cache of others: each has connections and leases of its own.
 struct Process {
@@ -22,12 +22,12 @@ struct Process {
 
   void work(size_t products, Part part, size_t workers = 1) {
     SharedWork shared{.patience = 10s};
-    for (size_t i = 0; i < products; ++i) shared.keys.push_back(key_of(i));
-    shared.find = [this](size_t i) { return cache.get(key_of(i)).has_value(); };
+    for (size_t i = 0; i < products; ++i) shared.keys.push_back(key_of_product(i));
+    shared.find = [this](size_t i) { return cache.get(key_of_product(i)).has_value(); };
     shared.make = [this](size_t i, size_t) {
       if (making) making(i);
       ++made;
-      cache.put(key_of(i), "product");
+      cache.put(key_of_product(i), "product");
     };
     do_shared(cache, shared, part, workers);
   }
