@@ -164,9 +164,9 @@ double CompiledModel::seconds() const {
 }
 
 Executable CompiledModel::load(int threads) const {
-  refuse_missing_instructions(isa, fmt::format("the program '{}'", name));
+  std::shared_ptr<LoadedProgram> loaded = load_program(threads);
   return with_typed_memory("loading a program", [&] {
-    Executable program(library, constants, owner, name, threads, gpu);
+    Executable program(std::move(loaded), gpu);
     if (products && program.is_on_device()) program.remember_products(products);
     return program;
   });

@@ -61,7 +61,7 @@ struct CompiledModel {
 
   // `threads` 0: the default. Throws Error{Environment} on a machine that lacks the instructions.
   Executable load(int threads = 0) const;
-  // The same of a program for a processor, for any number of executables that share it.
+  // The same for any number of executables that share it.
   std::shared_ptr<LoadedProgram> load_program(int threads = 0) const;
 };
 

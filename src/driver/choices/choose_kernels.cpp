@@ -97,15 +97,20 @@ class Questions {
   std::vector<std::string*> choices_;
 };
 
-void choose_chains(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+// Asks about all steps of this kind.
+template <class Kind>
+void ask_about(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
   Questions questions;
   for (schedule::ScheduledGraph& graph : graphs) {
     for (schedule::Step& step : graph.schedule.steps) {
-      if (auto* chain = std::get_if<schedule::ChainStep>(&step))
-        questions.add(problem_of(program, *graph.schedule.loops, *chain), chain->choice);
+      if (auto* const own = std::get_if<Kind>(&step)) questions.add(problem_of(program, *graph.schedule.loops, *own), own->choice);
     }
   }
   questions.ask(tuner);
+}
+
+void choose_chains(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
+  ask_about<schedule::ChainStep>(graphs, program, tuner);
   for (schedule::ScheduledGraph& graph : graphs) {
     std::vector<size_t> apart;
     for (size_t s = 0; s < graph.schedule.steps.size(); ++s) {
@@ -132,14 +137,7 @@ std::string why_no_choice(const Program& program, const loop::LoopProgram& loops
 
 void choose_kernels(std::vector<schedule::ScheduledGraph>& graphs, const Program& program, tune::Tuner& tuner) {
   choose_chains(graphs, program, tuner);
-  Questions questions;
-  for (schedule::ScheduledGraph& graph : graphs) {
-    for (schedule::Step& step : graph.schedule.steps) {
-      if (auto* call = std::get_if<schedule::CallStep>(&step))
-        questions.add(problem_of(program, *graph.schedule.loops, *call), call->choice);
-    }
-  }
-  questions.ask(tuner);
+  ask_about<schedule::CallStep>(graphs, program, tuner);
 }
 
 }  // namespace toroid
