@@ -67,11 +67,9 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     if (options.cancel != nullptr) require_pointer(options.cancel, "cancel");
     // The first input that the program has on the GPU tells where all of those are.
     const int32_t count = shared.program->tables().variants[0].contract.num_inputs;
-    const auto has_on_gpu = [&](int32_t i) {
-      return i >= count || shared.device_type(&ToroidGpuPlacement::inputs, static_cast<size_t>(i)) == kDLCUDA;
-    };
+    const auto has_on_host = [&](int32_t i) { return i < count && shared.is_on_host(&ToroidGpuPlacement::inputs, static_cast<size_t>(i)); };
     int32_t first = 0;
-    while (first < num_inputs && !has_on_gpu(first)) ++first;
+    while (first < num_inputs && has_on_host(first)) ++first;
     const bool is_on_gpu = here.executable.is_on_device() && first < num_inputs && inputs[first] != nullptr &&
                            reinterpret_cast<uintptr_t>(inputs[first]) % alignof(DLTensor) == 0 &&
                            static_cast<int32_t>(inputs[first]->device.device_type) == kDLCUDA;
@@ -79,7 +77,7 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     const DLDevice device = is_on_gpu ? DLDevice{inputs[first]->device.device_type, *gpu} : kProcessor;
     here.inputs.clear();
     for (int32_t i = 0; i < num_inputs; ++i)
-      here.inputs.push_back(view_of(inputs[i], "input", i, has_on_gpu(i) ? device : kProcessor, true));
+      here.inputs.push_back(view_of(inputs[i], "input", i, has_on_host(i) ? kProcessor : device, true));
     std::optional<collectives::UseCommunicator> processes;
     if (shared.communicator) processes.emplace(*shared.communicator);
     RunSteps steps(options, here.executable);

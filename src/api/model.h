@@ -26,16 +26,12 @@ struct SharedModel {
   std::vector<std::string> conditions;  // of each variant
 
   const HostMemory* host_memory() const { return memory ? &*memory : nullptr; }
-  // Of a program for GPUs with tensors in the process's memory too: where they are (of the general variant, as of all); else null.
-  const ToroidGpuPlacement* placement() const {
-    const ToroidGpuProgram* const gpu = program->gpu_tables();
-    const bool is_mixed = gpu != nullptr && (gpu->facts & TOROID_GPU_MIXED) != 0;
-    return is_mixed ? gpu->placements + program->tables().num_variants - 1 : nullptr;
+  // Of a program for GPUs: is the tensor at this place of a list in the process's memory? In all variants as in the general one.
+  bool is_on_host(const int32_t* ToroidGpuPlacement::*list, size_t position) const {
+    return program->variants().back().is_on_host(list, position);
   }
-  // Of the tensor at this place of a list.
   int32_t device_type(const int32_t* ToroidGpuPlacement::*list, size_t position) const {
-    const ToroidGpuPlacement* const its = placement();
-    return its != nullptr && its->*list != nullptr && (its->*list)[position] != 0 ? kDLCPU : device_type();
+    return is_on_host(list, position) ? kDLCPU : device_type();
   }
   int32_t device_type() const { return program->gpu_tables() != nullptr ? kDLCUDA : kDLCPU; }
   void log(int32_t level, const std::string& line) const {
