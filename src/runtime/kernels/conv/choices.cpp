@@ -52,21 +52,12 @@ Gate one_channel_in(const Problem& problem) {
   const int64_t channels = channels_in_group(problem);
   return channels == 1 ? Gate() : formatted("a group has {} input channels, not one", channels);
 }
+template <bool (OperandMeta::*kLiesSo)() const = &OperandMeta::is_contiguous>
 Gate all_contiguous(const Problem& problem) {
   if (problem.has_epilogue) return "it gives its result to no epilogue";
-  if (!problem.outputs[0].is_contiguous()) return "the output is not contiguous";
+  if (!(problem.outputs[0].*kLiesSo)()) return "the output is not contiguous";
   for (const OperandMeta& operand : problem.inputs) {
-    if (!operand.is_contiguous()) return "the inputs are not contiguous";
-  }
-  return std::nullopt;
-}
-
-// As the kernel itself demands it.
-Gate all_row_major(const Problem& problem) {
-  if (problem.has_epilogue) return "it gives its result to no epilogue";
-  if (!problem.outputs[0].is_row_major()) return "the output is not contiguous";
-  for (const OperandMeta& operand : problem.inputs) {
-    if (!operand.is_row_major()) return "the inputs are not contiguous";
+    if (!(operand.*kLiesSo)()) return "the inputs are not contiguous";
   }
   return std::nullopt;
 }
@@ -140,7 +131,7 @@ constexpr Implementation kImplementations[] = {
      .description = "a product of the filters with the image's columns, made block by block",
      .gate =
          [](const Problem& problem) {
-           return first_of({never_transposed(problem), all_contiguous(problem)});
+           return first_of({never_transposed(problem), all_contiguous<>(problem)});
          },
      .cost_s = product_cost_s,
      .plan = plan_columns_f32},
@@ -153,7 +144,7 @@ constexpr Implementation kImplementations[] = {
      .description = "a product whose columns are added where they belong",
      .gate =
          [](const Problem& problem) {
-           return first_of({only_transposed(problem), all_row_major(problem)});
+           return first_of({only_transposed(problem), all_contiguous<&OperandMeta::is_row_major>(problem)});
          },
      .cost_s = product_cost_s,
      .plan = plan_columns_f32},
@@ -161,7 +152,7 @@ constexpr Implementation kImplementations[] = {
      .description = "each plane with its filter, all filter elements summed in registers",
      .gate =
          [](const Problem& problem) {
-           return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous(problem)});
+           return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous<>(problem)});
          },
      .cost_s = channels_cost_s,
      .plan = plan_planes},
