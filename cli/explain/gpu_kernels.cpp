@@ -6,6 +6,7 @@
 
 #include "driver/gpu_binaries.h"
 #include "driver/pipeline/generate.h"
+#include "library/device_copy.h"
 #include "toolchain/triton/triton.h"
 
 namespace toroid::cli {
@@ -58,7 +59,7 @@ void print_library_calls(const codegen::GeneratedProgram& code, bool is_amd) {
       const auto* call = std::get_if<program::LibraryCall>(&instruction);
       if (call == nullptr) continue;
       const std::string& name = code.module.steps[step.number].name;
-      if (call->kernel == "library.device.copy") {
+      if (call->kernel == kDeviceCopyKernel) {
         fmt::print("  step {} {}: {}\n", step.number, name, call->label);
       } else if (call->kernel.starts_with("matmul")) {
         fmt::print("  step {} {}: {}\n", step.number, name, is_amd ? "hipBLASLt" : "cuBLASLt");
@@ -77,8 +78,7 @@ void print_copies_of_weights(const program::Function& prepare, const program::Mo
   for (const program::Step& step : prepare.steps) {
     for (const program::Instruction& instruction : step.instructions) {
       const auto* call = std::get_if<program::LibraryCall>(&instruction);
-      if (call != nullptr && call->kernel == "library.device.copy")
-        fmt::print("  once {}: {}\n", module.steps[step.number].name, call->label);
+      if (call != nullptr && call->kernel == kDeviceCopyKernel) fmt::print("  once {}: {}\n", module.steps[step.number].name, call->label);
     }
   }
 }

@@ -11,7 +11,8 @@
 
 namespace toroid {
 
-inline constexpr std::string_view kDeviceCopy = "device.copy", kWaitCall = "gpu.wait";
+inline constexpr std::string_view kDeviceCopy = "device.copy", kDeviceCopyKernel = "library.device.copy";  // the latter in programs
+inline constexpr std::string_view kWaitCall = "gpu.wait";
 
 namespace device {
 void copy(const LibraryCall& call);

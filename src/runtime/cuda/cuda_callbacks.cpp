@@ -32,8 +32,6 @@ GraphsFrom graphs_from() {
   throw Error(ErrorKind::InvalidOption, formatted("TOROID_CUDA_GRAPHS is '{}'", from)).help("it may be never or first");
 }
 
-constexpr std::string_view kDeviceCopyKernel = "library.device.copy";
-
 // Unless the variable of the environment says never.
 bool unless_never(const char* variable) {
   const char* text = std::getenv(variable);
