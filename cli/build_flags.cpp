@@ -7,6 +7,15 @@
 
 namespace toroid::cli {
 
+void add_device_flag(Flags& flags, std::string& device, std::string_view what) {
+  flags
+      .add_option(
+          "--device", device,
+          fmt::format("{}: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm",
+                      what))
+      .shows_default();
+}
+
 void add_operators_flag(Flags& flags, CompileModelOptions& options) {
   flags.add_option(
       "--operators", options.operators,

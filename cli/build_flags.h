@@ -1,6 +1,7 @@
 // Flags of all commands that compile: which passes run, and how the generated C++ is built.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "driver/compile.h"
@@ -9,6 +10,8 @@
 namespace toroid::cli {
 
 void add_build_flags(Flags& flags, CompileModelOptions& options);  // --operators too
+// --device, whose names set_device takes; `what` begins its help, as "where to run".
+void add_device_flag(Flags& flags, std::string& device, std::string_view what);
 void add_operators_flag(Flags& flags, CompileModelOptions& options);
 void add_tune_limit(Flags& flags, ChooseOptions& options);  // --tune-limit, beside --mode
 

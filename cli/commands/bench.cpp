@@ -47,11 +47,7 @@ std::optional<int> read_bench_flags(BenchFlags& given, int argc, const char* con
   Flags flags("bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", given.model, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", given.inputs, "safetensors with the inputs (default: random)");
-  flags
-      .add_option(
-          "--device", given.device,
-          "where to run: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
-      .shows_default();
+  add_device_flag(flags, given.device, "where to run");
   flags.add_option("--threads", given.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--streams", given.streams,
                    "several callers at once that share the threads: how many, or auto: tries 1, 2, 4 ... and says which to take");

@@ -119,11 +119,7 @@ std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char*
   Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", given.model, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", given.output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
-  flags
-      .add_option(
-          "--device", given.device,
-          "what to compile for: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
-      .shows_default();
+  add_device_flag(flags, given.device, "what to compile for");
   flags.add_option(
       "--arch", given.architectures,
       "for --device cuda: the GPUs to compile for, as in sm_80,sm_90a,compute_80 (PTX for later ones; default: the GPU that is here); "

@@ -115,11 +115,7 @@ int cmd_conform(int argc, const char* const* argv) {
   flags.add_option("DIR", options.folder, "the folder").required();
   flags.add_option("--json", options.json_path, "write the results as JSON");
   flags.add_option("--backend", options.load.backend, "what computes: " + backend_list()).shows_default();
-  flags
-      .add_option(
-          "--device", options.device,
-          "where to run: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
-      .shows_default();
+  add_device_flag(flags, options.device, "where to run");
   flags.add_option("--filter", options.filter, "only names that match this pattern (*, ?, [...])");
   flags.add_option("--every", options.every, "a fixed sample: the first of every so many cases, by name").between(1, 1000000);
   flags.add_option("--jobs", options.jobs, "cases at a time").between(1, 1024);

@@ -84,11 +84,7 @@ int cmd_run(int argc, const char* const* argv) {
   flags.add_option("--expect", expected_path,
                    "safetensors with what the outputs should be, by either name; exit status 1 where they differ");
   tolerance.add_flags(flags);
-  flags
-      .add_option(
-          "--device", device,
-          "where to run: cpu, halide, cuda, cuda:1 (by its number), as-exported, triton, rocm, rocm:1, emulated-cuda, emulated-rocm")
-      .shows_default();
+  add_device_flag(flags, device, "where to run");
   flags.add_option("--threads", options.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--mode", mode, "max: as compile --mode max, where the model is compiled").one_of({"default", "max"}).shows_default();
   add_tune_limit(flags, options.compile.choose);
