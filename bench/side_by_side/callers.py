@@ -7,7 +7,7 @@ ONNX Runtime gets a session a caller, with threads of its own; OpenVINO a stream
 import concurrent.futures
 import time
 
-from .sides import InProcess, OnnxRuntime, OpenVino, Toroid, time_calls
+from .sides import OnnxRuntime, OpenVino, Toroid, time_calls
 
 
 def calls_per_s(calls, seconds):
@@ -51,9 +51,10 @@ class ToroidCallers(Toroid):
         return 1e3 / self.bench(seconds, "--streams", self.callers)["streams"][0]["calls_per_s"]
 
 
-class NoCallers(InProcess):
-    def __init__(self, *_):
-        raise RuntimeError("is not timed with several callers")
-
-
 CALLED_AT_ONCE = {"onnxruntime": OnnxRuntimeCallers, "openvino": OpenVinoCallers}
+
+
+def called_at_once(side, export, threads, callers):
+    if side not in CALLED_AT_ONCE:
+        raise RuntimeError("is not timed with several callers")
+    return CALLED_AT_ONCE[side](export, threads, callers)

@@ -5,7 +5,7 @@ import os
 import traceback
 import warnings
 
-from .callers import CALLED_AT_ONCE, NoCallers
+from .callers import called_at_once
 from .sides import PEERS, check_results
 
 DEADLINE_S = 1200  # a cold torch.compile of a large model takes minutes
@@ -16,10 +16,7 @@ def serve(connection, side, export, threads, callers):
     os.dup2(2, 1)  # libraries print where they like
     warnings.filterwarnings("ignore")
     try:
-        if callers == 1:
-            peer = PEERS[side](export, threads)
-        else:
-            peer = CALLED_AT_ONCE.get(side, NoCallers)(export, threads, callers)
+        peer = PEERS[side](export, threads) if callers == 1 else called_at_once(side, export, threads, callers)
         check_results(peer.outputs(), export.load_outputs())
         connection.send(("done", peer.setup_s))
         while (seconds := connection.recv()) is not None:
