@@ -1,8 +1,8 @@
 // The plans of a program with tensors on the host and on a GPU.
 //
-// Each planner sees the steps of its own side, in order, with the copies between the two and the numbers that become known: those are in both
-// lists, where they stay in their order. So a planner sees all who read or write its buffers, and may move its own steps as it does in a
-// program of one device. Between two copies the GPU's steps come first: it starts on them, and the host does its own meanwhile.
+// Each planner sees the steps of its own side, in order, with the copies between the two and the numbers that become known: those are in
+// both lists, where they stay in their order. So a planner sees all who read or write its buffers, and may move its own steps as it does in
+// a program of one device. Between two copies the GPU's steps come first: it starts on them, and the host does its own meanwhile.
 #include <algorithm>
 #include <map>
 #include <mutex>

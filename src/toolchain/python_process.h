@@ -27,12 +27,13 @@ struct PythonCompiler {
   const char* version_script;  // in Python: prints the version, or nothing where the package is missing
 };
 
-// "Triton 3.6.0", looked up once for each Python. Throws Error{Environment} where there is no Python, or none that has it in such a version.
+// "Triton 3.6.0", looked up once for each Python. Throws Error{Environment} where there is no Python, or none that has it in such a
+// version.
 std::string version_of(const PythonCompiler& compiler);
 
 // Gives `request` to `script`, which works in `folder`, and returns what it says: a list of `count` answers, whose name for errors is
-// `answers` ("binaries"). The time limit is that of `count` compilations. Throws what version_of throws, and Error{ToolFailed} with the end of
-// the script's own words.
+// `answers` ("binaries"). The time limit is that of `count` compilations. Throws what version_of throws, and Error{ToolFailed} with the end
+// of the script's own words.
 JsonDocument compile_in_python(const PythonCompiler& compiler, std::string_view script, const std::string& request,
                                const std::filesystem::path& folder, size_t count, std::string_view answers);
 

@@ -1,5 +1,5 @@
-// Programs with tensors in the process's memory and on a GPU. The driver is the fake's (fake_gpu.c), which refuses addresses that are not of
-// the memory that they should be of; what the host computes is computed.
+// Programs with tensors in the process's memory and on a GPU. The driver is the fake's (fake_gpu.c), which refuses addresses that are not
+// of the memory that they should be of; what the host computes is computed.
 #include <gtest/gtest.h>
 
 #include "base/environment_for_test.h"
