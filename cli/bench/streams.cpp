@@ -5,6 +5,7 @@
 #include <barrier>
 #include <charconv>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/machine/processors.h"
 #include "bench/call_times.h"
 #include "runtime/pool/pool.h"
 
@@ -21,12 +23,28 @@ namespace {
 // A caller's times of calls, in milliseconds.
 struct Caller {
   Executable program;
+  std::optional<int> processor;
   std::vector<double> times = {};
   std::exception_ptr error = nullptr;
 };
 
 double of_sorted(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+// A caller's part of the processors; empty for all callers where threads are not pinned.
+std::vector<int> processors_of(const std::vector<int>& all, int caller, int threads) {
+  if (all.empty()) return {};
+  return {all.begin() + caller * threads, all.begin() + (caller + 1) * threads};
+}
+
+std::vector<int> processors_to_pin(int needed) {
+  std::vector<int> all = allowed_processors();
+  if (all.size() < static_cast<size_t>(needed)) {
+    throw Error(ErrorKind::InvalidOption, fmt::format("--pin takes {} processors; this process may use {}", needed, all.size()))
+        .help(fmt::format("--threads {}", all.size()));
+  }
+  return all;
 }
 
 }  // namespace
@@ -51,12 +69,18 @@ std::vector<int> streams_asked(std::string_view text, int threads) {
 }
 
 StreamsTiming time_streams(const std::shared_ptr<LoadedProgram>& program, const std::vector<HostTensor>& inputs, int streams, int threads,
-                           double seconds) {
+                           double seconds, bool is_pinned) {
+  const std::vector<int> all = is_pinned ? processors_to_pin(streams * threads) : std::vector<int>();
   std::vector<Caller> callers;
-  for (int i = 0; i < streams; ++i) callers.push_back({Executable(program, 0, std::make_shared<RuntimePool>(threads))});
+  for (int i = 0; i < streams; ++i) {
+    const std::vector<int> its = processors_of(all, i, threads);
+    callers.push_back(
+        {Executable(program, 0, std::make_shared<RuntimePool>(threads, its)), its.empty() ? std::nullopt : std::optional(its[0])});
+  }
   std::barrier all_are_warm(streams);
   std::atomic<bool> has_failed{false};
   const auto work = [&](Caller& caller) {
+    if (caller.processor) stay_on_processor(*caller.processor);
     try {
       for (size_t i = 0; i < kWarmUps; ++i) caller.program.run(inputs);
     } catch (...) {
@@ -76,9 +100,8 @@ StreamsTiming time_streams(const std::shared_ptr<LoadedProgram>& program, const 
     }
   };
   {
-    std::vector<std::jthread> others;
-    for (size_t i = 1; i < callers.size(); ++i) others.emplace_back(work, std::ref(callers[i]));
-    work(callers[0]);
+    std::vector<std::jthread> threads_of_callers;
+    for (Caller& caller : callers) threads_of_callers.emplace_back(work, std::ref(caller));
   }
   StreamsTiming result{.streams = streams, .threads = threads, .calls_per_s = 0, .median_ms = 0, .slow_ms = 0};
   std::vector<double> times;

@@ -24,9 +24,10 @@ struct StreamsTiming {
 // Error{InvalidOption} for other texts, and for more callers than threads.
 std::vector<int> streams_asked(std::string_view text, int threads);
 
-// Calls for about so many seconds, after a few calls of each. The callers share the program's weights.
+// Calls for about so many seconds, after a few calls of each. The callers share the program's weights. is_pinned: each thread stays on one
+// of the processors that the process may use, the next caller's on the next ones. Throws Error{InvalidOption} where there are fewer.
 StreamsTiming time_streams(const std::shared_ptr<LoadedProgram>& program, const std::vector<HostTensor>& inputs, int streams, int threads,
-                           double seconds);
+                           double seconds, bool is_pinned);
 
 // A table, and below it, where there are several rows, what to take.
 void print_streams(const std::vector<StreamsTiming>& rows);

@@ -37,7 +37,7 @@ struct BenchFlags {
   int threads = 0, calls = 0;
   double seconds = 1;
   uint64_t seed = 0;
-  bool no_cache = false, by_step = false, tune = false;
+  bool no_cache = false, by_step = false, tune = false, pin = false;
   CompileModelOptions options = {};
 
   bool is_compiled() const { return std::filesystem::path(model).extension() == ".so"; }
@@ -51,6 +51,7 @@ std::optional<int> read_bench_flags(BenchFlags& given, int argc, const char* con
   flags.add_option("--threads", given.threads, "threads to use (default: all)").between(1, 1024);
   flags.add_option("--streams", given.streams,
                    "several callers at once that share the threads: how many, or auto: tries 1, 2, 4 ... and says which to take");
+  flags.add_flag("--pin", given.pin, "each thread of these callers stays on a processor of its own");
   flags.add_option("--seconds", given.seconds, "how long to call, at least ten times").positive().shows_default();
   flags.add_option("--calls", given.calls, "how often to call, instead: the same for each process of a program of several")
       .between(1, 100000);
@@ -84,7 +85,10 @@ void check(const BenchFlags& given) {
              "a compiled program", "give the .pt2, or compile it with --mode max");
     }
   }
-  if (given.streams.empty()) return;
+  if (given.streams.empty()) {
+    if (given.pin) refuse("--pin", "one caller", "give --streams, 1 for one caller");
+    return;
+  }
   if (is_device(given.options.target)) refuse("--streams", "a program for a GPU", "it divides the threads of the processor");
   if (given.by_step) refuse("--kernels", "several callers", "time the steps of one: leave --streams out");
   if (given.calls > 0) refuse("--calls", "several callers", "say how long with --seconds");
@@ -156,7 +160,7 @@ int time_callers(const BenchFlags& given, Timed& timed, double compile_s) {
   const int threads = timed.program->pool()->threads();
   std::vector<StreamsTiming> rows;
   for (const int streams : streams_asked(given.streams, threads))
-    rows.push_back(time_streams(timed.program, inputs, streams, threads / streams, given.seconds));
+    rows.push_back(time_streams(timed.program, inputs, streams, threads / streams, given.seconds, given.pin));
   timed.executable->run(inputs);  // so that it knows its variant
   refuse_changed_files();
   fmt::print("{}: {}\n", given.model, ready_text(timed, compile_s));

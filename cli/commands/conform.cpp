@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "base/error.h"
 #include "base/file/file.h"
+#include "base/machine/processors.h"
 #include "build_flags.h"
 #include "command.h"
 #include "conform_case.h"
@@ -31,7 +32,7 @@ struct Options {
   std::string filter;
   std::string architectures;
   size_t every = 1;
-  size_t jobs = available_cpu_count();
+  size_t jobs = static_cast<size_t>(usable_processors());
   bool isolate = false;
   double timeout_s = 60;
 };

@@ -169,8 +169,9 @@ typedef struct ToroidModelOptions {
   const char* weights;
   /* The number of the GPU that a program for GPUs runs on, unless ToroidContextOptions says another. */
   int32_t gpu;
-  /* Threads of a call, the caller's included. 0: TOROID_NUM_THREADS in the environment, else one for each of the machine. All models of a
-   * library with the same number share one pool; a call that finds it busy runs on its own thread. */
+  /* Threads of a call, the caller's included. 0: TOROID_NUM_THREADS in the environment, else one for each processor that the process
+   * may use, by its affinity mask and the time of its control groups. All models of a library with the same number share one pool; a call
+   * that finds it busy runs on its own thread. */
   int32_t threads;
   /* Instead of that pool. The struct is copied; what it points to is needed as long as the model or one of its contexts lives. */
   const ToroidThreadPool* thread_pool;
@@ -290,6 +291,11 @@ typedef struct ToroidContextOptions {
    * of which has one copy of the weights. */
   int32_t has_gpu;
   int32_t gpu;
+  /* Processors, by their numbers in the system, that the context's own threads stay on: thread i on the i-th, from the first again where
+   * there are fewer. The first is for the caller's thread, number 0, which stays where the host has put it. Temporaries lie on the node of
+   * the threads that write them first. With `threads` only. Copied. Null: the system chooses. */
+  const int32_t* processors;
+  int32_t num_processors;
 } ToroidContextOptions;
 
 /* A run of a step, or of one of its iterations in a loop. */

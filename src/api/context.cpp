@@ -1,9 +1,12 @@
 #include "api/context.h"
 
+#include <algorithm>
+
 #include "api/gpu_runs.h"
 #include "api/steps.h"
 #include "api/tensors.h"
 #include "base/machine/out_of_memory.h"
+#include "base/machine/processors.h"
 #include "runtime/pool/pool.h"
 
 namespace toroid::api {
@@ -29,6 +32,23 @@ size_t buffer_of(const Context& context, const char* name) {
   fail(TOROID_ERROR_NOT_FOUND, "the model has no mutable buffer '{}'", name);
 }
 
+std::shared_ptr<RuntimePool> own_pool_of(const ToroidContextOptions& options) {
+  if (options.threads < 0) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", options.threads);
+  if (options.num_processors < 0) fail(TOROID_ERROR_ARGUMENT, "'num_processors' is {}", options.num_processors);
+  if ((options.num_processors == 0) != (options.processors == nullptr))
+    fail(TOROID_ERROR_ARGUMENT, "'processors' and 'num_processors' go together");
+  if (options.num_processors > 0 && options.threads == 0)
+    fail(TOROID_ERROR_ARGUMENT, "'processors' are of a context's own threads, and 'threads' is 0");
+  if (options.threads == 0) return nullptr;
+  std::vector<int> processors(options.processors, options.processors + options.num_processors);
+  const std::vector<int> allowed = allowed_processors();
+  for (const int processor : processors) {
+    if (!allowed.empty() && !std::binary_search(allowed.begin(), allowed.end(), processor))
+      fail(TOROID_ERROR_ARGUMENT, "'processors' has {}, which the process may not run on", processor);
+  }
+  return std::make_shared<RuntimePool>(options.threads, std::move(processors));
+}
+
 }  // namespace
 
 ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* given, ToroidContext** context, char* message,
@@ -38,10 +58,9 @@ ToroidStatus context_create(ToroidModel* model, const ToroidContextOptions* give
     *context = nullptr;
     shared_of(model);
     const ToroidContextOptions options = taken(given, "options");
-    if (options.threads < 0) fail(TOROID_ERROR_ARGUMENT, "'threads' is {}", options.threads);
     if (options.has_gpu < 0 || options.has_gpu > 1) fail(TOROID_ERROR_ARGUMENT, "'has_gpu' is {}, and may be 0 or 1", options.has_gpu);
     with_typed_memory("making a context", [&] {
-      std::shared_ptr<RuntimePool> own = options.threads > 0 ? std::make_shared<RuntimePool>(options.threads) : nullptr;
+      std::shared_ptr<RuntimePool> own = own_pool_of(options);
       const int gpu = options.has_gpu != 0 ? options.gpu : (*model->value)->options.gpu;
       auto made = std::make_unique<Context>(*model->value, gpu, std::move(own));
       made->executable.set_seed(options.seed);

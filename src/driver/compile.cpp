@@ -10,6 +10,7 @@
 #include "base/file/file.h"
 #include "base/file/mapped_file.h"
 #include "base/machine/out_of_memory.h"
+#include "base/machine/processors.h"
 #include "driver/build_library.h"
 #include "driver/cached_products.h"
 #include "driver/gpu_binaries.h"
@@ -281,7 +282,7 @@ CompiledModel CompileSession::compile_graph(Program program, const CompileModelO
   take_levels(model, options, toolchain());
   PhaseClock clock(model.phases);
   GraphCache cache(cache_);
-  const int threads = options.compile_threads > 0 ? options.compile_threads : static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = options.compile_threads > 0 ? options.compile_threads : usable_processors();
   const std::vector<ConstantData> imported = program.constants;
   const std::string bypass = reason_to_bypass(options, use_cache_);
   std::optional<CacheKey> key;

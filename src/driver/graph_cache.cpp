@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file/framing.h"
+#include "base/machine/processors.h"
 #include "cache/code_identity.h"
 #include "driver/halide_objects.h"
 #include "driver/triton_binaries.h"
@@ -100,7 +101,7 @@ std::string hash_of_pieces(std::span<const std::byte> bytes) {
   if (digests.size() < 2) {
     for (size_t i = 0; i < digests.size(); ++i) take(i);
   } else {
-    ThreadPool(std::min({digests.size(), available_cpu_count(), kMostThreads})).parallel_for(digests.size(), take);
+    ThreadPool(std::min({digests.size(), static_cast<size_t>(usable_processors()), kMostThreads})).parallel_for(digests.size(), take);
   }
   return sha256(std::as_bytes(std::span(digests))).hex();
 }

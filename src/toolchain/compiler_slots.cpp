@@ -4,9 +4,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "base/machine/memory.h"
+#include "base/machine/processors.h"
 
 namespace toroid {
 namespace {
@@ -30,7 +30,7 @@ Slots& slots() {
 }  // namespace
 
 CompilerSlot::CompilerSlot() {
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto cores = static_cast<unsigned>(usable_processors());
   Slots& all = slots();
   std::unique_lock lock(all.mutex);
   while (all.running > 0 && (all.running >= cores || available_memory_bytes() < kMemoryOfACompiler)) all.freed.wait_for(lock, kLookAgain);

@@ -71,6 +71,7 @@ static void run_badly(const ToroidApi* api, const char* folder) {
   ToroidContext* const context = context_or_exit(api, model, NULL);
   ToroidContext* none;
   ToroidContextOptions bad_options = {sizeof bad_options};
+  const int32_t processor = 60000;
   ToroidRunOptions options = {sizeof options};
   float data[9] = {0};
   int64_t shape[3] = {2, 3, 1}, huge[2] = {INT64_MAX / 2, 3}, negative[2] = {-1, 3};
@@ -85,6 +86,17 @@ static void run_badly(const ToroidApi* api, const char* folder) {
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(model, &bad_options, &none, message, sizeof message));
   CHECK_TEXT("'threads' is -2", message);
   CHECK(none == NULL);
+  bad_options.threads = 0;
+  bad_options.processors = &processor;
+  bad_options.num_processors = 1;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(model, &bad_options, &none, message, sizeof message));
+  CHECK_TEXT("'processors' are of a context's own threads, and 'threads' is 0", message);
+  bad_options.threads = 2;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(model, &bad_options, &none, message, sizeof message));
+  CHECK_TEXT("'processors' has 60000, which the process may not run on", message);
+  bad_options.num_processors = 0;
+  CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(model, &bad_options, &none, message, sizeof message));
+  CHECK_TEXT("'processors' and 'num_processors' go together", message);
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create(NULL, NULL, &none, message, sizeof message));
   CHECK_STATUS(TOROID_ERROR_ARGUMENT, api->context_create((ToroidModel*)context, NULL, &none, message, sizeof message));
   CHECK_TEXT("'model' was closed, or is none", message);

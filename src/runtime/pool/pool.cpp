@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "base/format.h"
 #include "base/machine/per_thread.h"
+#include "base/machine/processors.h"
 
 #if defined(__x86_64__)
 #define TOROID_PAUSE() __builtin_ia32_pause()
@@ -72,7 +73,7 @@ int RuntimePool::threads_for(int threads) {
     const int wanted = std::atoi(text);
     if (wanted > 0) return wanted;
   }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return usable_processors();
 }
 
 std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
@@ -85,7 +86,7 @@ std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
   return pool;
 }
 
-RuntimePool::RuntimePool(int threads) {
+RuntimePool::RuntimePool(int threads, std::vector<int> processors) : processors_(std::move(processors)) {
   threads = threads_for(threads);
   start_workers(threads - 1);
   PoolsOfProcess::add(this);
@@ -179,6 +180,7 @@ void RuntimePool::work(int thread) {
   } catch (const std::bad_alloc&) {  // the others do its share
     return;
   }
+  if (!processors_.empty()) stay_on_processor(processors_[static_cast<size_t>(thread) % processors_.size()]);
   Share& own = shares_[static_cast<size_t>(thread)];
   for (;;) {
     const uint32_t now = epoch_.load(std::memory_order_acquire);

@@ -24,8 +24,10 @@ struct HostThreads {
 
 class RuntimePool {
  public:
-  // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else the machine's. Fewer where the system has no more to give.
-  explicit RuntimePool(int threads = 0);
+  // Threads in all, the caller's included. 0: TOROID_NUM_THREADS, else one for each processor that the process may use
+  // (base/machine/processors.h). Fewer where the system has no more to give. processors: the pool's own threads stay on these, thread i on
+  // the i-th, from the first again where there are fewer; the caller's thread, 0, stays where it is. Empty: the system chooses.
+  explicit RuntimePool(int threads = 0, std::vector<int> processors = {});
   // Runs on the threads of the host, which sees to calls from several threads.
   explicit RuntimePool(const HostThreads& host) : host_(host) {}
   ~RuntimePool();
@@ -81,6 +83,7 @@ class RuntimePool {
   HostThreads host_;
   std::vector<std::thread> workers_;
   RuntimePool* next_of_process_ = nullptr;
+  std::vector<int> processors_;
   int lost_workers_ = 0;            // of the process that this one is a fork of: whoever makes the pool busy starts as many
   std::atomic<int> threads_{1};     // the caller's, the workers', and those that are to be started
   std::vector<Share> shares_;       // by thread; the caller's is the first

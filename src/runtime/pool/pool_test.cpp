@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/machine/processors.h"
 
 namespace toroid {
 namespace {
@@ -29,6 +33,27 @@ TEST(RuntimePool, CoversEveryIndexExactlyOnce) {
       }
     }
   }
+}
+
+TEST(RuntimePool, ItsThreadsStayOnTheGivenProcessors) {
+  const std::vector<int> all = allowed_processors();
+  ASSERT_FALSE(all.empty());
+  RuntimePool pool(3, {all[0], all.back()});
+  std::mutex mutex;
+  std::map<std::thread::id, std::vector<int>> seen;
+  std::atomic<int> inside{0};
+  pool.parallel_for(3, 1, [&](int64_t, int64_t) {
+    ++inside;
+    for (int i = 0; i < 10'000 && inside < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // each waits for the others
+    const std::lock_guard lock(mutex);
+    seen[std::this_thread::get_id()] = allowed_processors();
+  });
+  std::multiset<std::vector<int>> workers;
+  for (const auto& [thread, processors] : seen) {
+    if (thread != std::this_thread::get_id()) workers.insert(processors);
+  }
+  EXPECT_EQ(workers, (std::multiset<std::vector<int>>{{all[0]}, {all.back()}}));
+  EXPECT_EQ(seen[std::this_thread::get_id()], all) << "the caller's thread stays where it is";
 }
 
 TEST(RuntimePool, ThreadsAreKnownWithoutStartingThem) {

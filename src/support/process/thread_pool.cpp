@@ -1,7 +1,5 @@
 #include "support/process/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -108,12 +106,6 @@ void ThreadPool::parallel_for(size_t count, const std::function<void(size_t)>& b
   std::unique_lock lock(state->mutex);
   state->idle.wait(lock, [&] { return state->running == 0; });
   if (state->failure) std::rethrow_exception(std::exchange(state->failure, nullptr));
-}
-
-size_t available_cpu_count() {
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
-  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 }  // namespace toroid

@@ -56,7 +56,4 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
-// The number of CPUs this process may run on (its affinity mask), at least 1.
-size_t available_cpu_count();
-
 }  // namespace toroid
