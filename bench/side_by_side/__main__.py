@@ -15,8 +15,8 @@ import sys
 import traceback
 import warnings
 
-from . import exports, large_rows, models, profile, report, rows, timing
-from .sides import HELD_TO, KEEP_FREED_MEMORY, PEERS
+from . import exports, held, large_rows, models, profile, report, rows, timing
+from .sides import KEEP_FREED_MEMORY, PEERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIDES = ["eager", "compile", "onnxruntime", "openvino", "toroid"]
@@ -90,9 +90,7 @@ def parse():
     parser.add_argument(
         "--callers", type=int, default=1, help="that call at once, with so many threads each (default: 1); of ONNX Runtime, OpenVINO, toroid"
     )
-    parser.add_argument(
-        "--isa", choices=sorted(HELD_TO), help="hold the sides to these instructions; ONNX Runtime has no switch for that, and goes on"
-    )
+    parser.add_argument("--isa", choices=held.SETS, help="hold all sides to these instructions; needs CPUID faulting")
     parser.add_argument("--rounds", type=int, default=9, help="(default: 9)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="of each side's calls in a round, at least three calls (default: 0.5)"
@@ -118,7 +116,9 @@ def parse():
 def main():
     warnings.filterwarnings("ignore")
     options = parse()
-    os.environ |= {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": str(options.threads), **HELD_TO.get(options.isa, {})}
+    os.environ |= {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": str(options.threads)}
+    if options.isa:
+        held.hold_to(options.isa, options.exports.parent)
     if options.save_rows:
         return rows.save_rows()
     if options.export_only:

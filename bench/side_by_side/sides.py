@@ -16,21 +16,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .exports import load_numbered
+from .held import without_library
 
 # The environment of every process that is timed. Else glibc returns large outputs to the system after each call, and the next call
 # of PyTorch spends its time on page faults.
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**31), "MALLOC_TRIM_THRESHOLD_": str(2**31)}
-
-# What holds each side to a set of instructions. ONNX Runtime has no switch: it goes on as the machine has it.
-HELD_TO = {
-    "avx2": {"TOROID_MACHINE": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
-    "avx512": {
-        "TOROID_MACHINE": "avx512",
-        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
-        "DNNL_MAX_CPU_ISA": "AVX512_CORE",
-        "ATEN_CPU_CAPABILITY": "avx512",
-    },
-}
 
 
 def time_calls(call, seconds):
@@ -85,7 +75,8 @@ class Compiled(Called):
     freezing = False
 
     def __init__(self, export, threads):
-        kept = export.made.with_suffix("").with_suffix("." + type(self).__name__.lower())
+        held = f".{os.environ['HELD_TO']}" if "HELD_TO" in os.environ else ""
+        kept = export.made.with_suffix("").with_suffix("." + type(self).__name__.lower() + held)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(kept)
         import torch._inductor.config as inductor
 
@@ -189,7 +180,7 @@ class Toroid:
     def __init__(self, program, model, inputs, threads, scratch):
         self.program, self.model, self.inputs, self.threads = program, model, inputs, threads
         self.scratch = pathlib.Path(scratch)
-        self.environment = {**os.environ, "TOROID_CACHE_DIR": str(self.scratch / "cache")}
+        self.environment = {**without_library(), "TOROID_CACHE_DIR": str(self.scratch / "cache")}
         self.setup_s = self.bench(0.01)["compile_s"]
 
     def run(self, *command):
