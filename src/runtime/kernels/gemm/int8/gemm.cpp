@@ -4,6 +4,7 @@
 #include "runtime/kernels/gemm/int8/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -145,17 +146,52 @@ class ByteMatrix {
   int64_t n_, k_, words_;
 };
 
+constexpr int64_t kBytesAtOnce = 16;
+
+// So many numbers of 16 bits.
+template <class Element>
+void widen_some(const Element* from, int16_t* to) {
+  typedef int8_t Signed __attribute__((vector_size(kBytesAtOnce)));
+  typedef uint8_t Unsigned __attribute__((vector_size(kBytesAtOnce)));
+  typedef int16_t Numbers __attribute__((vector_size(2 * kBytesAtOnce)));
+  Numbers numbers;
+  if constexpr (std::is_signed_v<Element>) {
+    Signed bytes;
+    std::memcpy(&bytes, from, sizeof(bytes));
+    numbers = __builtin_convertvector(bytes, Numbers);
+  } else {
+    Unsigned bytes;
+    std::memcpy(&bytes, from, sizeof(bytes));
+    numbers = __builtin_convertvector(bytes, Numbers);
+  }
+  std::memcpy(to, &numbers, sizeof(numbers));
+}
+
+// So many bytes, their first bits flipped where they are signed: 128 more, without a sign.
+template <class Element>
+void make_unsigned_some(const Element* from, uint8_t* to) {
+  constexpr uint64_t kFlips = std::is_signed_v<Element> ? 0x8080808080808080u : 0;
+  uint64_t halves[2];
+  static_assert(sizeof(halves) == kBytesAtOnce);
+  std::memcpy(halves, from, sizeof(halves));
+  for (uint64_t& half : halves) half ^= kFlips;
+  std::memcpy(to, halves, sizeof(halves));
+}
+
 // A row of so many words: bytes that are not signed, or numbers of 16 bits.
 template <class Element>
 void pack_row(const Element* from, int64_t column, int64_t k, int64_t elements, int64_t words, uint32_t* to) {
   constexpr uint8_t kShift = std::is_signed_v<Element> ? 128 : 0;
+  const int64_t in_vectors = column == 1 ? k / kBytesAtOnce * kBytesAtOnce : 0;
   if (elements == 4) {
     auto* bytes = reinterpret_cast<uint8_t*>(to);
-    for (int64_t p = 0; p < k; ++p) bytes[p] = static_cast<uint8_t>(static_cast<uint8_t>(from[p * column]) + kShift);
+    for (int64_t p = 0; p < in_vectors; p += kBytesAtOnce) make_unsigned_some(from + p, bytes + p);
+    for (int64_t p = in_vectors; p < k; ++p) bytes[p] = static_cast<uint8_t>(static_cast<uint8_t>(from[p * column]) + kShift);
     std::fill(bytes + k, bytes + words * elements, uint8_t{0});
   } else {
     auto* numbers = reinterpret_cast<int16_t*>(to);
-    for (int64_t p = 0; p < k; ++p) numbers[p] = from[p * column];
+    for (int64_t p = 0; p < in_vectors; p += kBytesAtOnce) widen_some(from + p, numbers + p);
+    for (int64_t p = in_vectors; p < k; ++p) numbers[p] = from[p * column];
     std::fill(numbers + k, numbers + words * elements, int16_t{0});
   }
 }
@@ -201,19 +237,23 @@ class InVectors {
   void multiply_panel(const uint32_t* right, int64_t panel, const std::vector<const uint32_t*>& rows, int32_t* out) const {
     int32_t block[ByteKernels::kMostRows * kPanelColumns];
     const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column), tiles = tiles_of(columns);
+    const bool fills_tiles = columns % ByteKernels::kColumns == 0;  // then they are stored where they belong
     const int32_t* added = right_.added(right, column);
     for (int64_t i = 0; i < std::ssize(rows); i += ByteKernels::kMostRows) {
       const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, std::ssize(rows) - i);
+      int32_t* const to = out + i * s_.n + column;
+      int32_t* const sums = fills_tiles ? to : block;
+      const int64_t sums_row = fills_tiles ? s_.n : kPanelColumns;
       for (int64_t tile = 0; tile < tiles; tile += kernels_.tiles) {
         const int64_t at_once = std::min<int64_t>(kernels_.tiles, tiles - tile);
         kernels_.multiply[count - 1][at_once - 1](right_.words(), &rows[static_cast<size_t>(i)],
                                                   right_.tile(right, panel * kPanelTiles + tile), right_.tile_words(),
-                                                  block + tile * ByteKernels::kColumns, kPanelColumns);
+                                                  sums + tile * ByteKernels::kColumns, sums_row);
       }
+      if (fills_tiles && !shifts()) continue;
       for (int64_t r = 0; r < count; ++r) {
-        int32_t* to = out + (i + r) * s_.n + column;
         for (int64_t j = 0; j < columns; ++j) {
-          to[j] = static_cast<int32_t>(static_cast<uint32_t>(block[r * kPanelColumns + j]) - static_cast<uint32_t>(added[j]));
+          to[r * s_.n + j] = static_cast<int32_t>(static_cast<uint32_t>(sums[r * sums_row + j]) - static_cast<uint32_t>(added[j]));
         }
       }
     }
