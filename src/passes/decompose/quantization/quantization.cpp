@@ -1,11 +1,17 @@
 // The operators of PyTorch's PT2E flow, quantized_decomposed::*: quantised values in plain integer tensors.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "formula/basics/precision.h"
 #include "formula/quantization/affine.h"
+#include "passes/constant_values.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/arguments/required.h"
+#include "passes/decompose/movement/literal.h"
 
 namespace toroid {
 namespace {
@@ -44,8 +50,18 @@ std::vector<Tensor> quantize_per_channel(Decomposer&, const Args& a) {
   return {formula::quantize_per_channel(a.tensor("input"), a.tensor("scales"), a.tensor("zero_points"), a.constant("axis"),
                                         quantized_range(a), quantized_dtype(a))};
 }
-std::vector<Tensor> dequantize_per_channel(Decomposer&, const Args& a) {
-  return {formula::dequantize_per_channel(a.tensor("input"), a.tensor("scales"), a.optional_tensor("zero_points"), a.constant("axis"),
+// Undefined where they are known to be 0, as those of symmetric weights: a product need not sum its rows for them.
+Tensor zero_points_but_zeros(const Decomposer& d, const Args& a) {
+  Tensor zeros = a.optional_tensor("zero_points");
+  if (!zeros.defined()) return zeros;
+  const auto* constant = std::get_if<Constant>(&d.b.graph().producer(zeros.id()).op);
+  if (constant == nullptr || is_written(d.program, constant->id)) return zeros;
+  const std::optional<std::vector<int64_t>> values = constant_integers(d, zeros);
+  return values && std::ranges::all_of(*values, [](int64_t value) { return value == 0; }) ? Tensor() : zeros;
+}
+
+std::vector<Tensor> dequantize_per_channel(Decomposer& d, const Args& a) {
+  return {formula::dequantize_per_channel(a.tensor("input"), a.tensor("scales"), zero_points_but_zeros(d, a), a.constant("axis"),
                                           a.dtype("out_dtype").value_or(DType::F32))};
 }
 
