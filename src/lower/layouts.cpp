@@ -14,6 +14,28 @@ bool is_channels_last_convolution(const Graph& graph, const Node& node) {
   return op != nullptr && !op->transposed && op->stride.size() <= 2 && (dtype == DType::F32 || is_reduced_float(dtype));
 }
 
+namespace {
+
+// A convolution of bytes as decomposition leaves it (formula/nn/dequantised_convolution.h): a product of integers, whose columns are the
+// channels, scaled and permuted.
+bool is_convolution_of_bytes(const Graph& graph, const Node& node) {
+  const auto* permute = std::get_if<Permute>(&node.op);
+  if (permute == nullptr || permute->dims.size() < 3 || permute->dims[0] != 0) return false;
+  const auto rank = static_cast<int>(permute->dims.size());
+  for (int d = 1; d < rank; ++d) {
+    if (permute->dims[static_cast<size_t>(d)] != (d == 1 ? rank - 1 : d - 1)) return false;
+  }
+  for (const Node* made = &graph.producer(node.inputs[0]);; made = &graph.producer(made->inputs[0])) {
+    if (std::holds_alternative<Matmul>(made->op)) return graph.type(made->outputs[0]).dtype == DType::I32;
+    if (!std::holds_alternative<Reshape>(made->op) && !std::holds_alternative<Pointwise>(made->op) &&
+        !std::holds_alternative<Cast>(made->op)) {
+      return false;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   std::vector<bool> result(graph.num_values());
   // [N, C, ...] as in the input.
@@ -41,7 +63,7 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   };
   for (const Node& node : graph.nodes()) {
     const bool is_in_tiles = in_tiles && (phased_convolution(graph, node) || deep_convolution(graph, node));
-    if (is_channels_last_convolution(graph, node) || is_in_tiles) {
+    if (is_channels_last_convolution(graph, node) || is_convolution_of_bytes(graph, node) || is_in_tiles) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;
     }

@@ -284,10 +284,22 @@ loop::Operand Lowering::operand(ValueId id, bool must_be_contiguous) {
   if (!lowered(id).buffer && is_view(graph_.producer(id).op)) relower_view(id);
   if (const auto window = as_window(id); window && (!must_be_contiguous || is_contiguous(*window))) return *window;
   if (!must_be_contiguous) {
+    if (shows_windows(id)) {
+      realise(graph_.producer(id).inputs[0]);
+      lower_view(graph_.producer(id));
+      if (const auto window = as_window(id)) return *window;
+    }
     const BufferId buffer = realise(id);
     return {buffer, sizes(id), loops_->buffer(buffer).strides, 0};
   }
   return {contiguous(id), sizes(id), contiguous_strides(sizes(id)), 0};
+}
+
+// Windows of a tensor whose dims were flattened, as im2col leaves them: they are copied before that, by loops without divisions.
+bool Lowering::shows_windows(ValueId id) {
+  const Node& view = graph_.producer(id);
+  if (lowered(id).buffer || !std::holds_alternative<Reshape>(view.op) || lowered(view.inputs[0]).buffer) return false;
+  return std::holds_alternative<Remap>(graph_.producer(view.inputs[0]).op) && sizes(view.inputs[0]).size() > sizes(id).size();
 }
 
 // What a chain of views shows: the nearest value that is in memory, else what it begins with.

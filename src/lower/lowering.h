@@ -81,6 +81,7 @@ class Lowering {
   loop::Operand copy_of(ValueId id, std::string_view suffix, DType type, std::vector<sym::Expr> strides);
   BufferId contiguous(ValueId id);
   loop::Operand operand(ValueId id, bool must_be_contiguous);
+  bool shows_windows(ValueId id);
   ValueId shown_by(ValueId id);
   void relower_view(ValueId id);
   void lower_views(ValueId in_memory, ValueId id);

@@ -5,91 +5,10 @@
 #include <optional>
 
 #include "formula/basics/operators.h"
+#include "formula/math/dequantised.h"
 
 namespace toroid {
 namespace {
-
-// value = (quantised - zero) * scale, all of one shape; zero is I32. Undefined: 0, 1.
-struct Dequantised {
-  Tensor quantised, zero, scale;
-};
-
-bool is_byte(DType dtype) { return dtype == DType::I8 || dtype == DType::U8; }
-
-const Node& node_of(Tensor t) { return t.builder().graph().producer(t.id()); }
-Tensor operand(Tensor t, size_t i) { return t.builder().wrap(node_of(t).inputs[i]); }
-
-// Is it the same along the dim? By what it is made of, so it may be without being found out.
-bool is_constant_along(Tensor t, size_t dim) {
-  if (t.sizes()[dim].is_const(1)) return true;
-  const Node& node = node_of(t);
-  if (std::holds_alternative<Full>(node.op)) return true;
-  if (const auto* permute = std::get_if<Permute>(&node.op))
-    return is_constant_along(operand(t, 0), static_cast<size_t>(permute->dims[dim]));
-  if (std::holds_alternative<Expand>(node.op)) return is_constant_along(operand(t, 0), dim);
-  if (std::holds_alternative<Cast>(node.op) || std::holds_alternative<Pointwise>(node.op)) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!is_constant_along(operand(t, i), dim)) return false;
-    }
-    return true;
-  }
-  if (std::holds_alternative<Reshape>(node.op)) {  // that leaves the last dim, or the dims up to this one, as they are
-    const Tensor from = operand(t, 0);
-    const size_t rank = t.sizes().size(), old_rank = from.sizes().size();
-    if (dim + 1 == rank && old_rank > 0 && sym::known_eq(t.size(-1), from.size(-1))) return is_constant_along(from, old_rank - 1);
-    if (dim >= old_rank) return false;
-    if (std::equal(t.sizes().begin(), t.sizes().begin() + static_cast<std::ptrdiff_t>(dim) + 1, from.sizes().begin()))
-      return is_constant_along(from, dim);
-  }
-  return false;
-}
-
-// The same view of another tensor of the same shape.
-Tensor viewed(const Op& op, Tensor t, const Sizes& sizes) {
-  if (!t.defined()) return t;
-  Builder& b = t.builder();
-  if (const auto* permute = std::get_if<Permute>(&op)) return b.permute(t, Dims(permute->dims.begin(), permute->dims.end()));
-  return b.reshape(t, sizes);
-}
-
-std::optional<Dequantised> dequantised(Tensor t) {
-  const Node& node = node_of(t);
-  if (std::holds_alternative<Permute>(node.op) || std::holds_alternative<Reshape>(node.op)) {
-    const Op op = node.op;
-    const Sizes sizes = t.sizes();
-    std::optional<Dequantised> inner = dequantised(operand(t, 0));
-    if (!inner) return std::nullopt;
-    return Dequantised{viewed(op, inner->quantised, sizes), viewed(op, inner->zero, sizes), viewed(op, inner->scale, sizes)};
-  }
-  if (std::holds_alternative<Cast>(node.op)) {
-    const Tensor from = operand(t, 0);
-    if (is_byte(from.dtype())) {
-      const bool is_exact = is_floating(t.dtype()) || t.dtype() == DType::I16 || t.dtype() == DType::I32 || t.dtype() == DType::I64;
-      return is_exact ? std::optional<Dequantised>({from, {}, {}}) : std::nullopt;
-    }
-    // A difference of integers made a float, or a float in another precision: where the program itself asks for one it is no plain cast.
-    if (!is_floating(t.dtype()) || (!is_integral(from.dtype()) && !is_floating(from.dtype()))) return std::nullopt;
-    return dequantised(from);
-  }
-  const auto* pointwise = std::get_if<Pointwise>(&node.op);
-  if (pointwise == nullptr || node.inputs.size() != 2) return std::nullopt;
-  Tensor first = operand(t, 0), second = operand(t, 1);
-  if (pointwise->op == ScalarOp::Sub) {
-    std::optional<Dequantised> of = dequantised(first);
-    if (!of || of->zero.defined() || of->scale.defined()) return std::nullopt;
-    of->zero = second;
-    return of;
-  }
-  if (pointwise->op != ScalarOp::Mul || !is_floating(t.dtype())) return std::nullopt;
-  std::optional<Dequantised> of = dequantised(first);
-  if (!of) {
-    of = dequantised(second);
-    second = first;
-  }
-  if (!of) return std::nullopt;
-  of->scale = of->scale.defined() ? of->scale * second : second;
-  return of;
-}
 
 // The same along the contracted dim of a factor?
 bool fits(const Dequantised& factor, size_t contracted) {
@@ -134,7 +53,9 @@ void make_signed(Dequantised& factor, DType zero_dtype) {
 Tensor integer_product(Dequantised x, Dequantised y) {
   Builder& b = x.quantised.builder();
   // A tensor's zero points may be of any size.
-  constexpr int64_t kDepthFor32Bits = 1 << 12;
+  // Codes are at most 2^8, those of the right side 2^7, zero points 2^8, moved ones 3 * 2^7: together the
+  // terms are at most 2^18 times the depth.
+  constexpr int64_t kDepthFor32Bits = (1 << 13) - 1;
   const bool fits_32_bits = is_small(x.zero) && is_small(y.zero) && x.quantised.size(1).value() <= kDepthFor32Bits;
   const DType type = fits_32_bits ? DType::I32 : DType::I64;
   // It is a whole number, also where it is kept as a float.

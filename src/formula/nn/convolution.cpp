@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/operators.h"
+#include "formula/nn/dequantised_convolution.h"
 
 namespace toroid::formula {
 
@@ -57,6 +59,13 @@ void require_groups(Tensor weight, const ConvolutionGeometry& g) {
               fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups), to_string(weight.type())));
 }
 
+// [O] beside [N, O, i…].
+Tensor of_channels(Tensor bias, size_t spatial) {
+  Sizes sizes(spatial + 1, 1);
+  sizes[0] = bias.size(0);
+  return bias.builder().reshape(bias, sizes);
+}
+
 }  // namespace
 
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) {
@@ -65,6 +74,9 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) 
   require_geometry(g.stride, g.dilation, g.padding);
   g = per_dim(std::move(g), spatial);
   return with_batch(x, spatial, [&](Tensor batched) {
+    if (Tensor y = dequantised_convolution(batched, weight, g); y.defined()) {
+      return bias.defined() ? y + of_channels(bias, spatial) : y;
+    }
     Tensor y =
         batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
