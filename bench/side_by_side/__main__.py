@@ -1,7 +1,7 @@
 """Times toroid beside PyTorch (eager, torch.compile), ONNX Runtime and OpenVINO: same programs, inputs and threads, in turns.
 
 PROGRAM is `rows`, `large` (rows on more than caches hold), `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME,
-hf:bert-base, hf:gpt2, each also with @bf16, @int8 or @int8-bf16 behind it.
+hf:bert-base, hf:gpt2, each also with @bf16, @int8, @int8-bf16, @static, @dynamic or @int4 behind it.
 Without one, all rows and models are timed. Results are compared with eager's before their time counts; a side that fails is named
 below the table. docs/performance.md says more.
 """
@@ -42,6 +42,8 @@ def program_makers(options):
     patterns = options.programs or ([] if not options.pt2 else None)
     if patterns is not None:
         for name in chosen(patterns):
+            if options.precision and models.is_model(name) and "@" not in name:
+                name += "@" + options.precision
             label = f"{name}, batch {options.batch}" if models.is_model(name) and options.batch != 1 else name
             yield label, lambda name=name: exports.export(name, options.batch, options.exports)
     for path in options.pt2:
@@ -85,6 +87,7 @@ def parse():
         "--pt2", nargs="*", type=pathlib.Path, default=[], help="exported programs with NAME.in.safetensors beside them"
     )
     parser.add_argument("--batch", type=int, default=1, help="of the models (default: 1)")
+    parser.add_argument("--precision", choices=models.NUMBERS, help="of the models without an @: how they are rounded (models.py)")
     parser.add_argument("--sides", type=side_list, default=SIDES, help=f"of toroid,{','.join(PEERS)} (default: {','.join(SIDES)})")
     parser.add_argument("--threads", type=int, default=2, help="of every side (default: 2)")
     parser.add_argument(

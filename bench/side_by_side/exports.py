@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.utils import _pytree as pytree
 
-from . import large_rows, models, rows
+from . import large_rows, models, quantised, rows
 
 LIBRARY_PACKAGES = {"torchvision": "torchvision", "timm": "timm", "hf": "transformers"}
 
@@ -31,6 +31,8 @@ class Export:
 
     def __init__(self, name, folder, stem):
         self.name = name
+        self.spec = name
+        self.full = None  # of a model in fewer bits: the export of the same in float32
         base = pathlib.Path(folder) / stem
         self.pt2, self.onnx, self.onnx_error, self.inputs, self.outputs, self.made = (
             base.with_name(base.name + suffix)
@@ -40,6 +42,10 @@ class Export:
     def load_inputs(self):
         """In memory that is aligned as tensors' are: where the file is mapped, they begin anywhere, and vectors lie in two lines of the cache."""
         return tuple(tensor.clone() for tensor in load_numbered(self.inputs, "in"))
+
+    def numbers(self):
+        """What stands behind the model's @; empty: float32."""
+        return self.spec.partition("@")[2]
 
     def load_outputs(self):
         return load_numbered(self.outputs, "out")
@@ -61,6 +67,8 @@ def recipe(name, batch):
     if models.is_model(name):
         packages.append(LIBRARY_PACKAGES[name.split(":")[0]])
     source = inspect.getsource(models if models.is_model(name) else rows)
+    if "@" in name:
+        source += inspect.getsource(quantised)
     if name in large_rows.LARGE_ROWS:
         source += inspect.getsource(large_rows)
     return {
@@ -75,6 +83,8 @@ def export(name, batch, folder):
     """The export of a row or model, made unless the folder has it already."""
     is_model = models.is_model(name)
     found = Export(name, folder, models.file_stem(name, batch) if is_model else name)
+    if is_model and "@" in name:
+        found.full = export(name.partition("@")[0], batch, folder)
     made_from = recipe(name, batch if is_model else 1)
     if found.made.exists() and json.loads(found.made.read_text()) == made_from:
         return found
@@ -88,7 +98,10 @@ def export(name, batch, folder):
     program.example_inputs = None  # else the archive carries them as a pickle
     torch.export.save(program, found.pt2)
     save_numbered(args, "in", found.inputs)
-    convert_to_onnx(program, args, found)
+    if found.full is not None and name.partition("@")[2] in quantised.FROM_ONNX:
+        quantised.quantise_onnx(name.partition("@")[2], found.full.onnx, found.onnx)
+    else:
+        convert_to_onnx(program, args, found)
     found.made.write_text(json.dumps(made_from, indent=1))
     return found
 

@@ -2,11 +2,16 @@
 
 A model is named by a specification: `torchvision:NAME`, `timm:NAME`, or `hf:bert-base` and `hf:gpt2`; `@bf16` after it
 makes its weights and floating inputs bfloat16, `@int8` keeps the weights of its linear layers in int8, a scale a row, and
-`@int8-bf16` does both.
+`@int8-bf16` does both. `@static` quantises convolutions and linear layers whole: inputs to uint8 with a scale that a run has shown,
+weights to int8 with a scale an output channel; `@dynamic` linear layers with a scale of their inputs in each call;
+`@int4` keeps the weights of linear layers in four bits, in groups.
 """
 
 import torch
 
+from . import quantised
+
+NUMBERS = ["bf16", "int8", "int8-bf16", "static", "dynamic", "int4"]
 MODELS = [
     "torchvision:resnet18",
     "torchvision:resnet50",
@@ -63,8 +68,10 @@ def build_model(spec, batch):
     else:
         args = (torch.randn(batch, 3, 224, 224),)
     module = module.eval()
-    if numbers not in ("", "bf16", "int8", "int8-bf16"):
-        raise ValueError(f"'@{numbers}' is not known; @bf16, @int8 and @int8-bf16 are")
+    if numbers not in ("", *NUMBERS):
+        raise ValueError(f"'@{numbers}' is not known; {', '.join('@' + known for known in NUMBERS)} are")
+    if numbers in ("static", "dynamic", "int4"):
+        module = quantised.quantise(module, args, numbers)
     if "int8" in numbers:
         replace_linear_layers(module)
     if "bf16" in numbers:

@@ -6,7 +6,7 @@ import traceback
 import warnings
 
 from .callers import called_at_once
-from .sides import PEERS, check_results
+from .sides import PEERS, check_export
 
 DEADLINE_S = 1200  # a cold torch.compile of a large model takes minutes
 
@@ -17,8 +17,8 @@ def serve(connection, side, export, threads, callers):
     warnings.filterwarnings("ignore")
     try:
         peer = PEERS[side](export, threads) if callers == 1 else called_at_once(side, export, threads, callers)
-        check_results(peer.outputs(), export.load_outputs())
-        connection.send(("done", peer.setup_s))
+        error = check_export(peer.outputs(), export)
+        connection.send(("done", (peer.setup_s, error)))
         while (seconds := connection.recv()) is not None:
             connection.send(("done", peer.median_ms(seconds)))
     except Exception as error:
@@ -34,7 +34,7 @@ class Remote:
         self.process.start()
         theirs.close()
         try:
-            self.setup_s = self.receive()
+            self.setup_s, self.error = self.receive()
         except Exception:
             self.close()
             raise

@@ -98,6 +98,7 @@ def tables(results, options):
         ratios = [found[0] for name, entries in results.items() if kind_of(name) == kind and (found := ratio(entries, measure))]
         if ratios:
             lines.append(f"Geometric mean of the {kind}' ratios: {geometric_mean(ratios):.2f} ({len(ratios)} of them).")
+    lines += error_table(results, options)
     lines += [
         "",
         "Seconds from the exported program to the first result (toroid: to the loaded program), nothing compiled before:",
@@ -112,6 +113,19 @@ def tables(results, options):
             if "error" in entry:
                 lines += ["", f"{name}, {TITLES[side]}: {first_lines(entry['error'])}"]
     return "\n".join(lines) + "\n"
+
+
+def error_table(results, options):
+    """Of the models in fewer bits than float32."""
+    rows = {name: entries for name, entries in results.items() if any("error_of_float32" in entry for entry in entries.values())}
+    if not rows:
+        return []
+    lines = ["", "Root mean square of the difference from the float32 model's result, relative to that result:", ""]
+    lines += markdown_head(["program", *(TITLES[side] for side in options.sides)])
+    for name, entries in rows.items():
+        errors = [entries.get(side, {}).get("error_of_float32") for side in options.sides]
+        lines.append(markdown_row([name, *("–" if error is None else f"{error:.4f}" for error in errors)]))
+    return lines
 
 
 def first_lines(text):

@@ -94,6 +94,16 @@ class Frozen(Compiled):
     freezing = True
 
 
+def onnx_for(export, computes_bf16):
+    """The file that ONNX Runtime and OpenVINO read; of a model in bfloat16 the one in float32, where a side rounds by itself."""
+    if export.numbers() == "bf16":
+        if not computes_bf16:
+            raise RuntimeError("has no kernels in bfloat16")
+        export = export.full
+    require_onnx(export)
+    return export
+
+
 def require_onnx(export):
     if not export.onnx.exists():
         raise RuntimeError(export.onnx_error.read_text() if export.onnx_error.exists() else f"there is no {export.onnx}")
@@ -103,7 +113,7 @@ class OnnxRuntime(InProcess):
     def __init__(self, export, threads, profile=False):
         import onnxruntime
 
-        require_onnx(export)
+        export = onnx_for(export, computes_bf16=False)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -135,12 +145,14 @@ class OpenVino(InProcess):
     def __init__(self, export, threads, profile=False, streams=1):
         import openvino
 
-        require_onnx(export)
+        numbers, export = export.numbers(), onnx_for(export, computes_bf16=True)
+        if numbers == "bf16" and "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            raise RuntimeError("rounds to bfloat16 only on a machine with its instructions")
         options = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": streams,
             "PERFORMANCE_HINT": "LATENCY" if streams == 1 else "THROUGHPUT",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": "bf16" if numbers == "bf16" else "f32",
             "PERF_COUNT": profile,
         }
         start = time.perf_counter()
@@ -208,16 +220,29 @@ PEERS = {"eager": Eager, "compile": Compiled, "frozen": Frozen, "onnxruntime": O
 
 TOLERANCE = 1e-4  # of the largest value: the rows sum up to four million numbers
 HALF_TOLERANCE = 2e-2  # for results in float16 and bfloat16
+QUANTISED_TOLERANCE = 1e-1  # sides quantise each in their own way; how well, the report tells
 
 
-def check_results(found, expected):
+def error_of(found, full):
+    """Root mean square of the difference from the float32 model's results, relative to theirs."""
+    difference = sum((got.double() - want.double()).square().sum() for got, want in zip(found, full))
+    return (difference / sum(want.double().square().sum() for want in full)).sqrt().item()
+
+
+def check_export(found, export):
+    """Raises unless the results are eager's, as well as the numbers allow. Gives error_of them, None for a model in float32."""
+    check_results(found, export.load_outputs(), QUANTISED_TOLERANCE if export.full else 0)
+    return error_of(found, export.full.load_outputs()) if export.full else None
+
+
+def check_results(found, expected, least_tolerance=0):
     """Raises unless the results are eager's."""
     if len(found) != len(expected):
         raise RuntimeError(f"gives {len(found)} results, eager {len(expected)}")
     for i, (got, want) in enumerate(zip(found, expected)):
         if got.shape != want.shape:
             raise RuntimeError(f"out{i} has shape {list(got.shape)}, eager's has {list(want.shape)}")
-        tolerance = HALF_TOLERANCE if want.dtype in (torch.float16, torch.bfloat16) else TOLERANCE
+        tolerance = max(least_tolerance, HALF_TOLERANCE if want.dtype in (torch.float16, torch.bfloat16) else TOLERANCE)
         got, want = got.double(), want.double()
         error = (got - want).abs().max().item() / max(want.abs().max().item(), 1e-30)
         if not error <= tolerance:

@@ -8,7 +8,7 @@ import time
 
 from .callers import ToroidCallers
 from .remote import Remote
-from .sides import Toroid, check_results
+from .sides import Toroid, check_export
 
 PAUSE_S = 0.05  # the threads of the side before stop spinning
 
@@ -19,7 +19,7 @@ def set_up(side, export, options, scope):
         scratch = scope.enter_context(tempfile.TemporaryDirectory())
         program = (options.toroid, export.pt2, export.inputs, options.threads)
         toroid = Toroid(*program, scratch) if options.callers == 1 else ToroidCallers(*program, options.callers, scratch)
-        check_results(toroid.outputs(), export.load_outputs())
+        toroid.error = check_export(toroid.outputs(), export)
         return toroid
     return scope.enter_context(contextlib.closing(Remote(side, export, options.threads, options.callers)))
 
@@ -35,6 +35,8 @@ class Comparison:
             side = set_up(name, self.export, options, scope)
             self.sides[name] = side
             self.result[name] = {"setup_s": side.setup_s, "rounds_ms": []}
+            if side.error is not None:
+                self.result[name]["error_of_float32"] = side.error
 
     def measure(self, name, seconds):
         with self.noting_failure(name):
