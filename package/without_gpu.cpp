@@ -28,6 +28,7 @@ ProgramOnDevice::Owner ProgramOnDevice::load(const Device&, RuntimePool&, const 
 void ProgramOnDevice::run(const Call&, std::span<const std::span<const std::byte>>, std::vector<HostTensor>&) { refuse(); }
 void ProgramOnDevice::start(const Call&, std::span<const std::span<const std::byte>>, std::span<DeviceTensor>, StreamHandle) { refuse(); }
 void ProgramOnDevice::wait() { refuse(); }
+bool CudaCallbacks::has_failed() const { refuse(); }
 DeviceTimes ProgramOnDevice::time(const Call&, std::span<const std::span<const std::byte>>, const DeviceTimesOptions&) { refuse(); }
 void ProgramOnDevice::forget_buffer(size_t) { refuse(); }
 void ProgramOnDevice::read_buffer(size_t, std::span<std::byte>) { refuse(); }

@@ -330,6 +330,9 @@ typedef struct ToroidRunOptions {
    * row-major order, at a multiple of 16; without them outputs are tensors there, whose deleter may be called once nothing uses them any
    * more. Late outputs are memory of the context's, which holds until its next run. */
   void* stream;
+  /* Not 0: of a program for GPUs no input of which is on its GPU, all that it has there is started on `stream` nevertheless, and given there:
+   * it has none, or all of them are the processor's. Else such a run copies, and waits. */
+  int32_t on_gpu;
 } ToroidRunOptions;
 
 /* ---- the table ----------------------------------------------------------------------------------------------------------------------- */
@@ -408,6 +411,10 @@ typedef struct ToroidApi {
    * operations a second of float32 products. For judging step times. */
   ToroidStatus (*measure_machine)(int32_t threads, double* copied_bytes_per_s, double* product_flops_per_s, char* message,
                                   size_t message_size);
+
+  /* 1: kernels of runs that were started on streams have found something wrong so far, which context_wait then tells; else 0. Waits for
+   * nothing. */
+  int32_t (*context_has_failed)(ToroidContext* context);
 } ToroidApi;
 
 /* The table, which lives as long as the library; null for a version that it does not serve. version: TOROID_API_VERSION of this header. */

@@ -112,6 +112,11 @@ class Model {
     }
     std::vector<DLManagedTensor*> made(static_cast<size_t>(info().num_outputs), nullptr);
     in_context(*contexts_, [&](ToroidContext* context) {
+      // What kernels of an earlier call have found wrong.
+      if (info().device_type != kDLCPU && run_side().context_has_failed(context) != 0) {
+        const ToroidStatus failed = run_side().context_wait(context);
+        if (failed != TOROID_OK) return failed;
+      }
       return run_side().context_run(context, inputs.data(), inputs.size(), made.data(), info().num_outputs, &options);
     });
     std::vector<Tensor> owned;

@@ -46,6 +46,7 @@ constexpr ToroidApi kApi = {
     .context_read_buffer = context_read_buffer,
     .context_reset_buffer = context_reset_buffer,
     .measure_machine = measure_machine,
+    .context_has_failed = context_has_failed,
 };
 
 }  // namespace

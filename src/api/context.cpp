@@ -89,11 +89,12 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
     const auto has_on_host = [&](int32_t i) { return i < count && shared.is_on_host(&ToroidGpuPlacement::inputs, static_cast<size_t>(i)); };
     int32_t first = 0;
     while (first < num_inputs && has_on_host(first)) ++first;
-    const bool is_on_gpu = here.executable.is_on_device() && first < num_inputs && inputs[first] != nullptr &&
-                           reinterpret_cast<uintptr_t>(inputs[first]) % alignof(DLTensor) == 0 &&
-                           static_cast<int32_t>(inputs[first]->device.device_type) == kDLCUDA;
+    const bool has_input_there = first < num_inputs && inputs[first] != nullptr &&
+                                 reinterpret_cast<uintptr_t>(inputs[first]) % alignof(DLTensor) == 0 &&
+                                 static_cast<int32_t>(inputs[first]->device.device_type) == kDLCUDA;
+    const bool is_on_gpu = here.executable.is_on_device() && (has_input_there || (options.on_gpu != 0 && first == num_inputs));
     const std::optional<int> gpu = is_on_gpu ? std::optional(here.gpu) : std::nullopt;
-    const DLDevice device = is_on_gpu ? DLDevice{inputs[first]->device.device_type, *gpu} : kProcessor;
+    const DLDevice device = is_on_gpu ? DLDevice{static_cast<decltype(DLDevice::device_type)>(kDLCUDA), *gpu} : kProcessor;
     here.inputs.clear();
     for (int32_t i = 0; i < num_inputs; ++i)
       here.inputs.push_back(view_of(inputs[i], "input", i, has_on_host(i) ? kProcessor : device, true));
@@ -119,6 +120,10 @@ ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, 
 
 ToroidStatus context_wait(ToroidContext* context) {
   return with_context(context, [](Context& here) { here.executable.wait(); });
+}
+
+int32_t context_has_failed(ToroidContext* context) {
+  return Handles<ToroidContext>::is_open(context) && context->value->executable.has_failed() ? 1 : 0;
 }
 
 const char* context_message(const ToroidContext* context) {

@@ -30,6 +30,7 @@ void context_destroy(ToroidContext* context);
 ToroidStatus context_run(ToroidContext* context, const DLTensor* const* inputs, int32_t num_inputs, DLManagedTensor** outputs,
                          int32_t num_outputs, const ToroidRunOptions* options);
 ToroidStatus context_wait(ToroidContext* context);
+int32_t context_has_failed(ToroidContext* context);
 const char* context_message(const ToroidContext* context);
 ToroidStatus context_seed(ToroidContext* context, uint64_t seed);
 ToroidStatus context_read_buffer(ToroidContext* context, const char* name, void* data, size_t bytes);

@@ -239,6 +239,8 @@ int32_t CudaCallbacks::wait() {
   return (found.step + 1) | found.code << 28;
 }
 
+bool CudaCallbacks::has_failed() const { return static_cast<const volatile Failure*>(failure_.data())->code != 0; }
+
 // On the device, so what the host does beside its steps costs them nothing.
 void CudaCallbacks::begin_step(int32_t step) {
   end_steps();

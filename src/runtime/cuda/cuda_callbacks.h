@@ -35,6 +35,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   int32_t run(Entry* entry, const ToroidCall& call, Call& state) override;
   // Waits for the work. What kernels found wrong, as an entry's result; then ToroidProgram::bad_index has the index.
   int32_t wait();
+  // Whether kernels have found something wrong so far. Does not wait.
+  bool has_failed() const;
 
   // Where calls are to be in order: on a stream of the caller's, or on the own one.
   void set_stream(StreamHandle stream) { caller_ = stream; }

@@ -459,6 +459,8 @@ void Executable::wait() {
   if (state_->device) state_->device->wait();
 }
 
+bool Executable::has_failed() const { return state_->device && state_->device->callbacks().has_failed(); }
+
 std::vector<DeviceTensor> Executable::outputs_of(std::span<const DeviceTensor> inputs) {
   std::vector<InputView> views;
   for (const DeviceTensor& input : inputs) views.push_back({input.dtype, input.sizes, nullptr, nullptr});

@@ -69,6 +69,8 @@ class Executable {
   void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
   // Waits for what was started. Throws what run would for it; buffers have their new values nevertheless.
   void wait();
+  // Whether kernels that were started have found something wrong so far, which wait() then throws. Does not wait.
+  bool has_failed() const;
   // The outputs of a call with these inputs, whose data are not looked at: dtypes, and sizes as far as these tell them.
   std::vector<DeviceTensor> outputs_of(std::span<const DeviceTensor> inputs);
   // Copies the value of a constant as the last call left it.
