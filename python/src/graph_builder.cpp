@@ -10,6 +10,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -37,6 +38,10 @@ class TorchTensor {
       tensor_ = number({kDLFloat, 64, 1}, &real_);
     } else if (const ExchangeApi* const exchange = array_type(Py_TYPE(object.ptr())).exchange; exchange != nullptr) {
       if (exchange->tensor_from_object(object.ptr(), &tensor_) != 0) throw nb::python_error();
+      if (is_misplaced()) {
+        copy_ = object.attr("clone")();
+        if (exchange->tensor_from_object(copy_.ptr(), &tensor_) != 0) throw nb::python_error();
+      }
       if (tensor_.dtype.code == kDLComplex) take_pairs();
       if (is_float8(tensor_.dtype) && wanted.code == kDLUInt && wanted.bits == 8) tensor_.dtype = wanted;  // programs hold their bits
       if (tensor_.dtype.code != wanted.code || tensor_.dtype.bits != wanted.bits)
@@ -48,6 +53,12 @@ class TorchTensor {
   const DLTensor* tensor() const { return &tensor_; }
 
  private:
+  // Whether it is on a GPU at an address where programs read no tensor, as a view may be.
+  bool is_misplaced() const {
+    constexpr uintptr_t kAlignment = 16;
+    return tensor_.device.device_type == kDLCUDA && (reinterpret_cast<uintptr_t>(tensor_.data) + tensor_.byte_offset) % kAlignment != 0;
+  }
+
   static DLTensor number(DLDataType dtype, void* data) { return {data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0}; }
 
   // DLPack's codes of 8-bit floats are those from kDLFloat8_e3m4 to kDLFloat8_e8m0fnu.
@@ -78,8 +89,14 @@ class TorchTensor {
     if (bits != (is_complex ? 2 : 1) * wanted.bits)
       raise_named("InputError", std::string("input '") + name + "' does not have the dtype that its graph was compiled for");
     void* const data = reinterpret_cast<void*>(nb::cast<uintptr_t>(object.attr("data_ptr")()));
+    DLDevice device = {kDLCPU, 0};
+    if (nb::cast<bool>(object.attr("is_cuda"))) device = {kDLCUDA, nb::cast<int32_t>(object.attr("get_device")())};
     const DLDataType dtype = is_complex ? DLDataType{kDLComplex, static_cast<uint8_t>(bits), 1} : wanted;
-    tensor_ = {data, {kDLCPU, 0}, static_cast<int32_t>(rank), dtype, sizes_.data(), sizes_.data() + rank, 0};
+    tensor_ = {data, device, static_cast<int32_t>(rank), dtype, sizes_.data(), sizes_.data() + rank, 0};
+    if (is_misplaced()) {
+      copy_ = object.attr("clone")();
+      return set_from_attributes(copy_, wanted, name);
+    }
     if (is_complex) take_pairs();
   }
 
@@ -87,6 +104,7 @@ class TorchTensor {
   int64_t integer_ = 0;
   double real_ = 0;
   std::vector<int64_t> sizes_;  // and strides
+  nb::object copy_;             // that is read in the tensor's place
 };
 
 // How a result, which is in row-major order, becomes a tensor: dim d of the tensor is dim place[d] of the result.
@@ -111,6 +129,18 @@ class GraphProgram {
       inputs_.emplace_back(input.dtype, input.name);
     }
     num_outputs_ = info.num_outputs;
+    is_for_gpu_ = info.device_type == kDLCUDA;
+    for (int32_t i = 0; i < info.num_outputs && is_for_gpu_; ++i) {
+      ToroidTensorInfo output = sized<ToroidTensorInfo>();
+      check(run_side().model_output(model, i, &output), "an output without information");
+      has_outputs_on_host_ = has_outputs_on_host_ || output.device_type == kDLCPU;
+    }
+  }
+  // Of a program for a GPU: allocate(sizes, strides, dtype) makes its outputs there, and copy_late(tensor, sizes, strides, dtype) those
+  // whose sizes become known while it runs, of a toroid.Tensor that the next call writes over.
+  void set_gpu(nb::object allocate, nb::object copy_late) {
+    allocate_on_gpu_ = std::move(allocate);
+    copy_late_ = std::move(copy_late);
   }
   void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex) {
     if (places.size() != static_cast<size_t>(num_outputs_) || dtypes.size() != places.size() || is_complex.size() != places.size())
@@ -119,7 +149,9 @@ class GraphProgram {
   }
 
   // arguments: a list, of which the program takes those at `positions`: tensors, ints and floats. seed: of random operators, or negative.
-  nb::list call(nb::list arguments, const std::vector<size_t>& positions, int64_t seed) {
+  // stream: of a program for a GPU the one that its work is started on, and not waited for. What its kernels find wrong is told by a later
+  // call.
+  nb::list call(nb::list arguments, const std::vector<size_t>& positions, int64_t seed, uintptr_t stream) {
     if (positions.size() != inputs_.size()) raise_named("InternalError", "a graph with other inputs than it was written with");
     std::vector<TorchTensor> tensors(positions.size());
     std::vector<const DLTensor*> inputs(positions.size());
@@ -131,12 +163,20 @@ class GraphProgram {
     ToroidRunOptions options = sized<ToroidRunOptions>();
     options.allocate_output = &Results::allocate;
     options.allocate_user = &results;
-    std::vector<DLManagedTensor*> none(layouts_.size());
+    options.stream = reinterpret_cast<void*>(stream);
+    options.on_gpu = is_for_gpu_ ? 1 : 0;
+    std::vector<DLManagedTensor*> late(layouts_.size());
     in_context(contexts_, [&](ToroidContext* context) {
+      if (is_for_gpu_ && run_side().context_has_failed(context) != 0) {
+        const ToroidStatus failed = run_side().context_wait(context);
+        if (failed != TOROID_OK) return failed;
+      }
       ToroidStatus status = seed >= 0 ? run_side().context_seed(context, static_cast<uint64_t>(seed)) : TOROID_OK;
       if (status == TOROID_OK)
-        status = run_side().context_run(context, inputs.data(), static_cast<int32_t>(inputs.size()), none.data(),
-                                        static_cast<int32_t>(none.size()), &options);
+        status = run_side().context_run(context, inputs.data(), static_cast<int32_t>(inputs.size()), late.data(),
+                                        static_cast<int32_t>(late.size()), &options);
+      if (status == TOROID_OK) results.copy(late);
+      if (status == TOROID_OK && has_outputs_on_host_) status = run_side().context_wait(context);
       return results.failure ? TOROID_OK : status;  // what went wrong in Python says more
     });
     if (results.failure) std::rethrow_exception(results.failure);
@@ -144,6 +184,8 @@ class GraphProgram {
     for (nb::object& tensor : results.tensors) made.append(std::move(tensor));
     return made;
   }
+
+  bool is_for_gpu() const { return is_for_gpu_; }
 
   nb::dict facts() const {
     nb::dict dict;
@@ -167,7 +209,9 @@ class GraphProgram {
       const nb::gil_scoped_acquire gil;
       try {
         const nb::object arguments = self.program.arguments(static_cast<size_t>(output), {tensor->shape, tensor->shape + tensor->ndim});
-        nb::object made = nb::steal(PyObject_CallObject(self.program.allocate_.ptr(), arguments.ptr()));
+        const bool is_on_gpu = tensor->device.device_type == kDLCUDA;
+        const nb::object& maker = is_on_gpu ? self.program.allocate_on_gpu_ : self.program.allocate_;
+        nb::object made = nb::steal(PyObject_CallObject(maker.ptr(), arguments.ptr()));
         if (!made.is_valid()) throw nb::python_error();
         TorchTensor its;
         its.set(made, tensor->dtype, "an output");
@@ -178,6 +222,27 @@ class GraphProgram {
       } catch (...) {
         self.failure = std::current_exception();
         return nullptr;
+      }
+    }
+
+    // Of outputs that are lent until the next call.
+    void copy(const std::vector<DLManagedTensor*>& lent) {
+      if (std::all_of(lent.begin(), lent.end(), [](const DLManagedTensor* each) { return each == nullptr; })) return;
+      const nb::gil_scoped_acquire gil;
+      std::vector<Tensor> owned;
+      for (DLManagedTensor* each : lent) {
+        if (each != nullptr) owned.emplace_back(each);
+      }
+      try {
+        size_t next = 0;
+        for (size_t i = 0; i < lent.size(); ++i) {
+          if (lent[i] == nullptr) continue;
+          const DLTensor& tensor = lent[i]->dl_tensor;
+          const nb::object arguments = program.arguments(i, {tensor.shape, tensor.shape + tensor.ndim});
+          tensors[i] = program.copy_late_(nb::cast(std::move(owned[next++])), *arguments);
+        }
+      } catch (...) {
+        failure = std::current_exception();
       }
     }
   };
@@ -203,7 +268,8 @@ class GraphProgram {
   std::shared_ptr<ToroidModel> model_;
   ContextPool contexts_;
   ToroidGraphFacts facts_;
-  nb::object allocate_;
+  bool is_for_gpu_ = false, has_outputs_on_host_ = false;
+  nb::object allocate_, allocate_on_gpu_, copy_late_;
   std::vector<std::pair<DLDataType, const char*>> inputs_;  // dtype and name
   int32_t num_outputs_ = 0;
   std::vector<OutputLayout> layouts_;
@@ -283,7 +349,9 @@ void register_graph_builder(nb::module_& module) {
   nb::set_leak_warnings(false);  // Dynamo keeps compiled graphs until the process is gone
   nb::class_<GraphProgram>(module, "GraphProgram", "A graph of PyTorch's operators, compiled. Threads may call it at once.")
       .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"))
-      .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"))
+      .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"), nb::arg("stream") = 0)
+      .def("set_gpu", &GraphProgram::set_gpu, nb::arg("allocate"), nb::arg("copy_late"))
+      .def_prop_ro("is_for_gpu", &GraphProgram::is_for_gpu)
       .def_prop_ro("facts", &GraphProgram::facts, "What is known of the compilation: its seconds, numbers of kernels.");
   module.def("compile_graph", &compile_graph, nb::arg("text"), nb::arg("constants"), nb::arg("options"), nb::arg("allocate"));
   module.def("operator_is_supported", &operator_is_supported, nb::arg("name"));

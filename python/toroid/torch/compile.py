@@ -14,7 +14,8 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from .fallback import AS_ASKED, cut, tell, why_not
+from . import gpu
+from .fallback import AS_ASKED, cut, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
 from .regions import expand
@@ -22,6 +23,9 @@ from .runtime import allocator, make_call
 
 log = logging.getLogger("toroid.torch")
 _numbers = itertools.count()
+
+# For tests: where graphs run instead of where their tensors are, as "emulated-cuda".
+_device: str | None = None
 
 # How often a graph is cut anew because a part of it is refused, before all of it runs in eager PyTorch.
 _MOST_CUTS = 12
@@ -40,12 +44,29 @@ def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Optio
     written = time.perf_counter()
     log.debug("%s:\n%s", name, graph.text)
     try:
-        program = _core.compile_graph(graph.text, _constants(graph), options.of_compiler(name), allocator())
+        program = _core.compile_graph(graph.text, _constants(graph), _options_of(graph, name, options), allocator())
     except (errors.UnsupportedError, errors.PackageError, errors.InputError, errors.InternalError) as error:
         raise Refused(_reason(error), _node_of(error, gm)) from error
-    call = make_call(graph, program)
+    except errors.SetupError as error:
+        raise Refused(_reason(error), is_of_setup=True) from error
+    call = make_call(graph, program, _boxed(gm))
     log.info("%s: text %.3f s, compiled in %.3f s: %s", name, written - begin, time.perf_counter() - written, program.facts)
     return call
+
+
+def _options_of(graph: GraphText, name: str, options: Options) -> dict[str, Any]:
+    """What the compiler is given for the graph."""
+    if graph.gpu is None:
+        device = _device
+    else:
+        gpu.find_libraries()
+        device = f"as-exported:{graph.gpu}" if graph.is_mixed else f"cuda:{graph.gpu}"
+    given = options.of_compiler(name)
+    if device is not None:
+        given["device"] = device
+    if graph.is_mixed and given.pop("measure", False):
+        log.info("%s: it has tensors on the CPU and on the GPU, so nothing is measured", name)
+    return given
 
 
 def _node_of(error: Any, gm: torch.fx.GraphModule) -> torch.fx.Node | None:
@@ -171,6 +192,9 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             return compile_whole(gm, name, kind, options)
         except Refused as problem:
             log.info("%s: refused: %s", name, problem.reason)
+            if problem.is_of_setup:
+                tell_whole(problem.reason, options.fallback)
+                return _boxed(gm)
             node = problem.node
             if node is None or node.op in ("placeholder", "output"):
                 for each in gm.graph.nodes:

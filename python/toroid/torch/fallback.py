@@ -108,6 +108,16 @@ def tell(refused: dict[torch.fx.Node, str], allowed: bool) -> None:
     warnings.warn(f"toroid runs these operators in eager PyTorch:\n{text}", FallbackWarning, stacklevel=2)
 
 
+def tell_whole(reason: str, allowed: bool) -> None:
+    """The same where the machine lacks what compiling any graph takes."""
+    if not allowed:
+        raise UnsupportedGraph(
+            f"toroid cannot compile this graph: {reason}\n  help: `toroid doctor` says what is missing; without fullgraph=True and without "
+            "options={'fallback': False} the graph runs in eager PyTorch"
+        )
+    warnings.warn(f"toroid runs graphs in eager PyTorch: {reason}; `toroid doctor` says what is missing", FallbackWarning, stacklevel=2)
+
+
 def _own_bodies(graph: torch.fx.Graph) -> None:
     """Each control flow gets nodes of its own for its bodies, so that they can be in its part."""
     for node in list(graph.nodes):

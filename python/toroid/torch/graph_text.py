@@ -79,10 +79,11 @@ _REAL_FUNCTIONS = frozenset("""add mul div pow max min sqrt exp log log2 log10 s
 class Refused(Exception):
     """A graph, or one node of it, that toroid does not compile. ``node`` is None where the graph as a whole is at fault."""
 
-    def __init__(self, reason: str, node: torch.fx.Node | None = None) -> None:
+    def __init__(self, reason: str, node: torch.fx.Node | None = None, is_of_setup: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.node = node
+        self.is_of_setup = is_of_setup  # what is missing is no operator but a compiler, a driver or a library
 
 
 @dataclasses.dataclass
@@ -112,6 +113,9 @@ class GraphText:
     symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim)
     is_random: bool  # it draws random numbers
     lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated
+    gpu: int | None = None  # the number of the GPU that it has tensors on
+    is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
+    draws_on_gpu: bool = False  # it draws random numbers there
 
 
 def operator_name(target: Any) -> str:
@@ -226,6 +230,8 @@ class _Writer:
         self.symbols: dict[Any, None] = {}
         self.shape_env: Any = None
         self.is_random = False
+        self.draws_on_gpu = False
+        self.gpu: int | None = None
         self.memory_of_views_unknown = False
         self.hidden: dict[torch.fx.Node, Output] = {}
         self.argument_symbols: set | None = None
@@ -254,15 +260,28 @@ class _Writer:
             if is_symbolic(size):
                 self.shape_env = size.node.shape_env
         text = f"{DTYPES[tensor.dtype]}[{', '.join(self.number(s) for s in tensor.shape)}]"
+        device = self.device_of(tensor)
         if not keeps_strides:
-            return text
+            return text + device
         sizes, strides = [expression(s) for s in tensor.shape], [expression(s) for s in tensor.stride()]
         if not is_contiguous(sizes, strides):
             text += f" strides [{', '.join(self.number(s) for s in strides)}]"
         offset = tensor.storage_offset()
         if expression(offset) != 0:
             text += f" offset({self.number(offset)})"
-        return text
+        return text + device
+
+    def device_of(self, tensor: Any) -> str:
+        """The end of a type that says where the tensor is. A program's GPU is the first one in its text, whichever it runs on."""
+        if tensor.device.type == "cpu":
+            return ""
+        if tensor.device.type != "cuda":
+            raise Refused(f"tensors on the device {tensor.device} are not supported")
+        number = tensor.device.index or 0
+        if self.gpu not in (None, number):
+            raise Refused("tensors on several GPUs are not supported")
+        self.gpu = number
+        return " on cuda:0"
 
     def real(self, expr: Any) -> str:
         """An expression over floats, in the text's form of them: Real(mul, Real(value, zf0), 0.5)."""
@@ -351,7 +370,7 @@ class _Writer:
             if value.type == "cpu":
                 return "device.cpu"
             if value.type == "cuda":
-                return f"device.cuda:{value.index or 0}"
+                return "device.cuda:0"
             raise Refused(f"the device {value} is not supported")
         if isinstance(value, torch.layout):
             return "layout.strided" if value is torch.strided else "layout.other"
@@ -365,15 +384,15 @@ class _Writer:
         return _name(self.constant(torch.tensor(value, dtype=torch.complex128), "number"))
 
     def constant(self, tensor: torch.Tensor, name: str) -> str:
-        if tensor.device.type != "cpu":
-            raise Refused(f"a constant on the device {tensor.device} is not supported")
+        device = self.device_of(tensor)
+        tensor = tensor.detach().cpu()
         if not tensor.is_contiguous():
             tensor = tensor.contiguous()
         number = len(self.constants)
         key = f"{name}.{number}"
         value = f"{name}_{number}_constant"
-        kind = f"{DTYPES[tensor.dtype]}[{', '.join(map(str, tensor.shape))}]"
-        self.constants[key] = tensor.detach()
+        kind = f"{DTYPES[tensor.dtype]}[{', '.join(map(str, tensor.shape))}]{device}"
+        self.constants[key] = tensor
         self.constant_lines.append(f"constant {number} {_quoted(key)}: {kind} = external")
         self.body.append(f"  {value}: {kind} = constant({number})")
         return value
@@ -392,6 +411,9 @@ class _Writer:
         schema = target._schema
         if torch.Tag.nondeterministic_seeded in target.tags:
             self.is_random = True
+            values = node.meta.get("val")
+            values = values if isinstance(values, (list, tuple)) else [values]
+            self.draws_on_gpu |= any(isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in values)
         if self.memory_of_views_unknown and name in _MEMORY_VIEWS:
             for each in node.all_input_nodes:
                 if _base(each) is not each:
@@ -427,6 +449,7 @@ class _Writer:
             self.symbols,
             self.subgraphs,
         )
+        inside.gpu = self.gpu
         header: list[str] = []
         for node in gm.graph.find_nodes(op="placeholder"):
             if isinstance(node.meta.get("val"), torch.Tensor):
@@ -443,6 +466,8 @@ class _Writer:
         results = ", ".join(inside.reference(node) for node in returned)
         self.shape_env = self.shape_env or inside.shape_env
         self.is_random = self.is_random or inside.is_random
+        self.draws_on_gpu = self.draws_on_gpu or inside.draws_on_gpu
+        self.gpu = inside.gpu
         number = len(self.subgraphs)
         self.subgraphs.append("\n".join([f"subgraph {number}({', '.join(header)}) {{", *inside.body, f"  return {results}", "}"]))
         return number
@@ -474,20 +499,21 @@ class _Writer:
         if not isinstance(value, (torch.SymInt, torch.SymFloat)):
             raise Refused("reading a boolean out of a tensor is not supported", node)
         self.shape_env = value.node.shape_env
-        self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[] = {operator_name(node.target)}({self.reference(node.args[0])})")
+        device = self.device_of(source)
+        self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[]{device} = {operator_name(node.target)}({self.reference(node.args[0])})")
         if isinstance(value, torch.SymInt):
             self.body.append(f"  sym {self.number(value)} = {_name(node.name)}")
             return
         element = node.name
         if source.dtype != torch.float64:
             element = f"{node.name}.wide"
-            self.body.append(f"  {_name(element)}: f64[] = cast({_name(node.name)})")
-        self.body += self.float_binding(value.node.expr, element)
+            self.body.append(f"  {_name(element)}: f64[]{device} = cast({_name(node.name)})")
+        self.body += self.float_binding(value.node.expr, element, device)
 
-    def float_binding(self, symbol: Any, value: str) -> list[str]:
+    def float_binding(self, symbol: Any, value: str, device: str = "") -> list[str]:
         """The symbol stands for the bits of the f64 called `value`."""
         self.symbols.setdefault(symbol)
-        return [f"  {_name(value + '.bits')}: i64[] = bitcast({_name(value)})", f"  sym {symbol} = {_name(value + '.bits')}"]
+        return [f"  {_name(value + '.bits')}: i64[]{device} = bitcast({_name(value)})", f"  sym {symbol} = {_name(value + '.bits')}"]
 
     def node(self, node: torch.fx.Node) -> None:
         if node.op == "get_attr":
@@ -533,6 +559,7 @@ class _Writer:
         header: list[str] = []
         numbers: dict[Any, int] = {}
         sizes: dict[Any, tuple] = {}
+        is_on_cpu = False
         for position, node in enumerate(placeholders):
             value = node.meta.get("val")
             if isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -543,14 +570,17 @@ class _Writer:
             elif node in self.frozen and node in needed:
                 self.names[node] = self.constant(self.frozen[node], node.name)
             elif isinstance(value, torch.Tensor) and node in needed:
-                if value.device.type != "cpu":
-                    raise Refused(f"tensors on the device {value.device} are not supported", node)
                 keeps = _dims_in_memory(value)
                 if keeps is None:
                     self.memory_of_views_unknown = True
-                header.append(f"{_name(node.name)}: {self.type_of(value, keeps is not None)}")
+                try:
+                    header.append(f"{_name(node.name)}: {self.type_of(value, keeps is not None)}")
+                except Refused as refused:
+                    refused.node = node
+                    raise
                 self.names[node] = node.name
                 taken.append(position)
+                is_on_cpu = is_on_cpu or value.device.type == "cpu"
             if isinstance(value, torch.Tensor):
                 for d, size in enumerate(value.shape):
                     expr = expression(size)
@@ -569,10 +599,12 @@ class _Writer:
         returned: list[str] = []
         for made in outputs:
             if made.kind == "program":
+                is_on_cpu = is_on_cpu or made.value.meta["val"].device.type == "cpu"
                 returned.append(self.result(made.value, made))
                 made.index = len(results)
                 results.append(made)
         for node, made in self.hidden.items():
+            is_on_cpu = is_on_cpu or node.meta["val"].device.type == "cpu"
             returned.append(self.result(node, made))
             made.index = len(results)
             results.append(made)
@@ -586,6 +618,7 @@ class _Writer:
             header.append(f"{_name(name)}: {'f64' if is_float_symbol(symbol) else 'i64'}[]")
             bindings += self.float_binding(symbol, name) if is_float_symbol(symbol) else [f"  sym {symbol} = {_name(name)}"]
             taken.append(position)
+            is_on_cpu = True
         text = [f"program {_quoted(self.name)}"]
         text += [self.declaration(symbol) for symbol in self.symbols]
         text += self.constant_lines + self.subgraphs
@@ -599,7 +632,9 @@ class _Writer:
             held = node.meta.get("val")
             if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg()):
                 lazy.append(i)
-        return GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
+        made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
+        made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
+        return made_of
 
     def declaration(self, symbol: Any) -> str:
         low, high = "-inf", "inf"
@@ -627,7 +662,7 @@ class _Writer:
             place[d] = at
         made.place = tuple(place)
         permuted = f"{node.name}.in_memory"
-        kind = f"{DTYPES[value.dtype]}[{', '.join(self.number(value.shape[d]) for d in order)}]"
+        kind = f"{DTYPES[value.dtype]}[{', '.join(self.number(value.shape[d]) for d in order)}]{self.device_of(value)}"
         self.body.append(f"  {_name(permuted)}: {kind} = aten::permute({name}, [{', '.join(map(str, order))}])")
         return _name(permuted)
 

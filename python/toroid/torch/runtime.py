@@ -8,6 +8,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from .. import errors
+from . import gpu
 from .graph_text import GraphText, Output
 
 _print = PythonPrinter().doprint
@@ -50,14 +51,18 @@ def _tuple(values: tuple, names: dict) -> str:
     return "(" + "".join(_number(value, names) + ", " for value in values) + ")"
 
 
-def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
-    """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments."""
+def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> Callable[[list], list]:
+    """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments. eager: the same in eager
+    PyTorch, for calls that a program on a GPU cannot be."""
+    is_on_gpu = program is not None and graph.gpu is not None and program.is_for_gpu
     if program is not None:
         program.set_outputs(
             [result.dtype for result in graph.results],
             [list(result.place) for result in graph.results],
             [result.dtype.is_complex for result in graph.results],
         )
+    if is_on_gpu:
+        program.set_gpu(gpu.allocator(), gpu.copy_late)
     mentioned: dict[Any, None] = {}
     for output in graph.outputs:
         for value in (*output.size, *output.stride, output.offset, output.value):
@@ -74,8 +79,13 @@ def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
             given = "given"
             lines.append("    given = list(args)")
             lines += [f"    given[{i}] = args[{i}].resolve_conj().resolve_neg()" for i in graph.lazy]
-        seed = "draw_seed()" if graph.is_random else "-1"
-        lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
+        seed = "-1" if not graph.is_random else f"draw_gpu_seed({graph.gpu})" if graph.draws_on_gpu else "draw_seed()"
+        if is_on_gpu:
+            seed = f"-1 if is_capturing() else {seed}" if graph.is_random else seed
+            lines += ["    try:", f"        made, instead = run({given}, inputs, {seed})"]
+            lines += ["        if made is None:", "            args.clear()", "            return instead"]
+        else:
+            lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
         lines += ["    except InputError as error:", "        raise CallError(str(error)) from error"]
     texts: list[str] = []
     for i, output in enumerate(graph.outputs):
@@ -86,7 +96,9 @@ def make_call(graph: GraphText, program: Any) -> Callable[[list], list]:
     lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
     lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
     scope = {
-        "run": program.call if program is not None else None,
+        "run": gpu.run_on(graph.gpu, program.call, eager) if is_on_gpu else program.call if program is not None else None,
+        "is_capturing": torch._C._cuda_isCurrentStreamCapturing if is_on_gpu else None,
+        "draw_gpu_seed": gpu.draw_seed,
         "inputs": graph.inputs,
         "draw_seed": draw_seed,
         "view": _view,
