@@ -10,6 +10,12 @@ from torch._higher_order_ops.associative_scan import associative_scan  # noqa: E
 from torch._higher_order_ops.map import map as map_slices  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
+from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+from toroid import _core, errors  # noqa: E402
+from toroid.torch.graph_text import Refused, write_graph  # noqa: E402
+from toroid.torch.runtime import allocator  # noqa: E402
 
 
 @torch.library.custom_op("toroid_test::scale_", mutates_args=("x",))
@@ -132,3 +138,63 @@ def test_flexible_attention():
 
     q, k = torch.randn(2, 2, 16, 8), torch.randn(2, 2, 16, 8)
     close(compiled(f)(q, k), f(q, k))
+
+
+def text_of(function, *tensors):
+    """The text that is made of the function for tensors (sizes, device), of which nothing is there."""
+    with FakeTensorMode():
+        given = [torch.empty(sizes, device=device) for sizes, device in tensors]
+        return write_graph(make_fx(function)(*given))
+
+
+def test_texts_say_where_tensors_are():
+    one = text_of(lambda x, w: (x @ w.t()).relu(), ((4, 8), "cuda:0"), ((5, 8), "cuda:0"))
+    assert "graph(x_1: f32[4, 8] on cuda:0, w_1: f32[5, 8] on cuda:0)" in one.text
+    assert (one.gpu, one.is_mixed) == (0, False)
+    second = text_of(lambda x: torch.rand_like(x) + torch.zeros(4, device="cuda:1"), ((4,), "cuda:1"))
+    assert (second.gpu, second.is_mixed, second.draws_on_gpu) == (1, False, True)
+    assert "device=device.cuda:0" in second.text and "cuda:1" not in second.text  # one program for whichever GPU
+    for mixed in (
+        text_of(lambda x, s: x * s, ((4,), "cuda:0"), ((), "cpu")),
+        text_of(lambda x: (x.cpu(), x + 1), ((4,), "cuda:0")),
+    ):
+        assert (mixed.gpu, mixed.is_mixed) == (0, True)
+    with pytest.raises(Refused, match="tensors on several GPUs are not supported"):
+        text_of(lambda x, y: (x + 1, y + 1), ((4,), "cuda:0"), ((4,), "cuda:1"))
+    with pytest.raises(Refused, match="tensors on the device xpu:0 are not supported"):
+        text_of(lambda x: x + 1, ((4,), "xpu:0"))
+
+
+def test_programs_for_a_gpu_that_is_emulated():
+    def run(graph, device, *given):
+        program = _core.compile_graph(graph.text, {}, {"device": device}, allocator())
+        program.set_outputs([each.dtype for each in graph.results], [list(each.place) for each in graph.results], [False] * len(graph.results))
+        return program.call([*given], graph.inputs, -1)
+
+    x, w = torch.randn(4, 8), torch.randn(5, 8)
+    graph = text_of(lambda x, w: (x @ w.t()).softmax(-1).t(), ((4, 8), "cuda:0"), ((5, 8), "cuda:0"))
+    close(run(graph, "emulated-cuda", x, w)[0], (x @ w.t()).softmax(-1).t())
+    graph = text_of(lambda x, s: ((x * s).cpu() + 1, x + s), ((4, 8), "cuda:0"), ((), "cpu"))
+    got = run(graph, "emulated-as-exported", x, torch.tensor(3.0))
+    close(got[0], x * 3 + 1)
+    close(got[1], x + 3)
+
+
+def test_a_machine_without_a_compiler(monkeypatch):
+    def missing(*_):
+        raise errors.SetupError("error: no C++ compiler is there\n  help: install one")
+
+    monkeypatch.setattr(_core, "compile_graph", missing)
+    x = torch.randn(3)
+    with pytest.warns(backend.FallbackWarning, match="toroid runs graphs in eager PyTorch: no C.. compiler is there; `toroid doctor` says"):
+        close(torch.compile(lambda x: x.relu() + 1, backend="toroid")(x), x.relu() + 1)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="toroid cannot compile this graph: no C.. compiler is there"):
+        torch.compile(lambda x: x.relu() + 1, backend="toroid", fullgraph=True)(x)
+
+
+def test_max_autotune():
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 8)).eval()
+    x = torch.randn(16, 32)
+    with torch.no_grad():
+        close(compiled(model, mode="max-autotune")(x), model(x))
