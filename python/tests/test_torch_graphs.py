@@ -14,6 +14,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from toroid import _core, errors  # noqa: E402
+from toroid.torch import gpu  # noqa: E402
 from toroid.torch.graph_text import Refused, write_graph  # noqa: E402
 from toroid.torch.runtime import allocator  # noqa: E402
 
@@ -178,6 +179,14 @@ def test_programs_for_a_gpu_that_is_emulated():
     got = run(graph, "emulated-as-exported", x, torch.tensor(3.0))
     close(got[0], x * 3 + 1)
     close(got[1], x + 3)
+
+
+def test_arguments_that_lie_otherwise_are_copied():
+    graph = text_of(lambda x, w: (x + 1) @ w.t(), ((4, 8), "cuda:0"), ((5, 8), "cuda:0"))
+    x, w = torch.randn(4, 8), torch.randn(8, 5).t()
+    assert gpu.laid_out([x, w.contiguous()], graph.layouts) is None
+    given = gpu.laid_out([x, w], graph.layouts)
+    assert given[0] is x and given[1].is_contiguous() and torch.equal(given[1], w)
 
 
 def test_a_machine_without_a_compiler(monkeypatch):

@@ -10,6 +10,8 @@ from typing import Any, Callable
 
 import torch
 
+from .. import errors
+
 log = logging.getLogger("toroid.torch")
 
 # Variables that name a library, and the file among those that PyTorch brings.
@@ -61,7 +63,19 @@ def draw_seed(number: int) -> int:
     return (mixed ^ (mixed >> 31)) >> 1
 
 
-def run_on(number: int, run: Callable, eager: Callable) -> Callable:
+def laid_out(args: list, layouts: dict[int, tuple]) -> list | None:
+    """The arguments with those that lie otherwise than their graph's inputs did copied, as a parameter that was moved to another memory
+    format behind Dynamo's guards; None where there are none."""
+    changed = None
+    for position, order in layouts.items():
+        in_memory = args[position].permute(order)
+        if not in_memory.is_contiguous():
+            changed = changed or list(args)
+            changed[position] = in_memory.contiguous().permute(tuple(order.index(d) for d in range(len(order))))
+    return changed
+
+
+def run_on(number: int, run: Callable, eager: Callable, layouts: dict[int, tuple]) -> Callable:
     """The program's calls as run(args, inputs, seed), on PyTorch's current stream of the GPU. While that is captured as a CUDA graph of
     PyTorch's, `eager` is called with the arguments instead, whose results it gives; else results are None."""
     stream_of = torch._C._cuda_getCurrentRawStream
@@ -77,7 +91,13 @@ def run_on(number: int, run: Callable, eager: Callable) -> Callable:
                     told.append(True)
                     log.info("calls that are captured as a CUDA graph of PyTorch's run in eager PyTorch")
                 return None, eager(list(args))
-            return run(args, inputs, seed, stream_of(number)), None
+            try:
+                return run(args, inputs, seed, stream_of(number)), None
+            except errors.InputError:
+                given = laid_out(args, layouts)
+                if given is None:
+                    raise
+                return run(given, inputs, seed, stream_of(number)), None
         finally:
             restore(before)
 

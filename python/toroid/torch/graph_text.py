@@ -113,6 +113,7 @@ class GraphText:
     symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim)
     is_random: bool  # it draws random numbers
     lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated
+    layouts: dict[int, tuple] = dataclasses.field(default_factory=dict)  # of inputs by position: dims from the outermost in memory on
     gpu: int | None = None  # the number of the GPU that it has tensors on
     is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
     draws_on_gpu: bool = False  # it draws random numbers there
@@ -559,6 +560,7 @@ class _Writer:
         header: list[str] = []
         numbers: dict[Any, int] = {}
         sizes: dict[Any, tuple] = {}
+        layouts: dict[int, tuple] = {}
         is_on_cpu = False
         for position, node in enumerate(placeholders):
             value = node.meta.get("val")
@@ -580,6 +582,7 @@ class _Writer:
                     raise
                 self.names[node] = node.name
                 taken.append(position)
+                layouts[position] = keeps or tuple(range(value.ndim))
                 is_on_cpu = is_on_cpu or value.device.type == "cpu"
             if isinstance(value, torch.Tensor):
                 for d, size in enumerate(value.shape):
@@ -633,6 +636,7 @@ class _Writer:
             if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg()):
                 lazy.append(i)
         made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
+        made_of.layouts = layouts
         made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
         return made_of
 

@@ -96,7 +96,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
     lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
     lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
     scope = {
-        "run": gpu.run_on(graph.gpu, program.call, eager) if is_on_gpu else program.call if program is not None else None,
+        "run": gpu.run_on(graph.gpu, program.call, eager, graph.layouts) if is_on_gpu else program.call if program is not None else None,
         "is_capturing": torch._C._cuda_isCurrentStreamCapturing if is_on_gpu else None,
         "draw_gpu_seed": gpu.draw_seed,
         "inputs": graph.inputs,
