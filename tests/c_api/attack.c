@@ -149,6 +149,7 @@ static void use_no_context(void) {
     ToroidContext* const bad = (ToroidContext*)bad_handles[k];
     CHECK_STATUS(TOROID_ERROR_ARGUMENT, toroid->context_run(bad, NULL, 0, outputs, 1, NULL));
     CHECK_STATUS(TOROID_ERROR_ARGUMENT, toroid->context_wait(bad));
+    CHECK(toroid->context_has_failed(bad) == 0);
     CHECK_STATUS(TOROID_ERROR_ARGUMENT, toroid->context_seed(bad, 1));
     CHECK_STATUS(TOROID_ERROR_ARGUMENT, toroid->context_read_buffer(bad, "count", room, 16));
     CHECK_STATUS(TOROID_ERROR_ARGUMENT, toroid->context_reset_buffer(bad, NULL));

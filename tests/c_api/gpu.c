@@ -29,6 +29,7 @@ static void run_sum(const ToroidApi* api, const char* folder) {
   inputs[1] = &y;
   CHECK_STATUS(TOROID_OK, api->context_run(context, inputs, 2, outputs, 1, NULL));
   CHECK_STATUS(TOROID_OK, api->context_wait(context));
+  CHECK(api->context_has_failed(context) == 0);
   CHECK(outputs[0] != NULL && outputs[0]->dl_tensor.device.device_type == kDLCUDA && *(const int32_t*)outputs[0]->dl_tensor.data == 31);
   find("cuStreamCreate");
   found.create(&options.stream, 0);
