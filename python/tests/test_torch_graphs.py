@@ -169,7 +169,8 @@ def test_texts_say_where_tensors_are():
 def test_programs_for_a_gpu_that_is_emulated():
     def run(graph, device, *given):
         program = _core.compile_graph(graph.text, {}, {"device": device}, allocator())
-        program.set_outputs([each.dtype for each in graph.results], [list(each.place) for each in graph.results], [False] * len(graph.results))
+        results = graph.results
+        program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * len(results))
         return program.call([*given], graph.inputs, -1)
 
     x, w = torch.randn(4, 8), torch.randn(5, 8)

@@ -501,7 +501,8 @@ class _Writer:
             raise Refused("reading a boolean out of a tensor is not supported", node)
         self.shape_env = value.node.shape_env
         device = self.device_of(source)
-        self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[]{device} = {operator_name(node.target)}({self.reference(node.args[0])})")
+        read = f"{operator_name(node.target)}({self.reference(node.args[0])})"
+        self.body.append(f"  {_name(node.name)}: {DTYPES[source.dtype]}[]{device} = {read}")
         if isinstance(value, torch.SymInt):
             self.body.append(f"  sym {self.number(value)} = {_name(node.name)}")
             return
