@@ -80,7 +80,7 @@ def rows(torch, bytes_per_s):
 
     yield ("conv3d_64", deep, lambda: (make(2, 16, 56, 56, 64), make(64, 64, 3, 3, 3), make(64, 64, 3, 3, 3)),
            floor_ms(operations=2 * 2 * 2 * 16 * 56 * 56 * 64 * 64 * 27), results)
-    for groups, width, side in ((32, 4, 56), (32, 16, 14), (8, 64, 28)):
+    for groups, width, side in ((32, 4, 56), (32, 8, 28), (32, 16, 14), (32, 32, 7), (8, 64, 28)):
         channels = groups * width
         yield (f"conv_{groups}_groups_of_{width}",
                lambda x, w, groups=groups: functional.relu(functional.conv2d(x.permute(0, 3, 1, 2), w, padding=1, groups=groups)).permute(0, 2, 3, 1),

@@ -52,6 +52,13 @@ graph(x: bf16[64, 256, 56, 56], w: bf16[256, 1, 3, 3], b: bf16[256]) {
   return s
 })"},
     {"convolution_of_groups", R"(
+graph(x: bf16[64, 64, 56, 56], w: bf16[128, 2, 3, 3], b: bf16[128]) {
+  y: bf16[64, 128, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1], [1, 1], 32)
+  z: bf16[64, 128, 56, 56] = aten::relu(y)
+  s: bf16[64, 128] = aten::sum.dim_IntList(z, [2, 3])
+  return s
+})"},
+    {"convolution_of_narrow_groups", R"(
 graph(x: bf16[64, 64, 56, 56], w: bf16[128, 8, 3, 3], b: bf16[128]) {
   y: bf16[64, 128, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1], [1, 1], 8)
   z: bf16[64, 128, 56, 56] = aten::relu(y)

@@ -152,7 +152,7 @@ class Lowering {
   template <class Element>
   loop::Operand packed_copy(const Node& node, ValueId of, const std::vector<sym::Expr>& made, const Element& element);
   void lower_packed_convolution(const Node& node);
-  loop::Operand operand_in_packs(const Node& node, ValueId id, bool as_a_whole);
+  loop::Operand operand_in_packs(const Node& node, ValueId id, bool as_a_whole, int pack);
   void lower_filter_gradient(const Node& node, const FilterGradient& it);
   void lower_phased_convolution(const Node& node, const PhasedConvolution& it);
   loop::Operand deep_copy(const Node& node, ValueId image, const DeepConvolution& it);

@@ -131,6 +131,8 @@ struct GpuTiles {
       false;            // one warpgroup multiplies while the other is at the epilogue of its own tile; else each has half of a tile's rows
   int shares = 0;       // more than 0: so many clusters have the same share of all tiles' depth each (stream-K); else they have whole tiles
   int depth_warps = 0;  // more than 0: of few rows (schedule/cuda/products/few_rows.h), by blocks of so many warps that share the depth
+  int groups =
+      0;  // more than 0: of a convolution, rows x columns pixels of an image for so many groups (schedule/cuda/convolutions/group_tiles.h)
   bool operator==(const GpuTiles&) const = default;
 };
 

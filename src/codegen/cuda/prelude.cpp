@@ -59,6 +59,9 @@ const std::string_view kEmulatedCopies =
 const std::string_view kConvolution =
 #include "codegen/cuda/prelude/convolution.inc"
 ;
+const std::string_view kGroupConvolution =
+#include "codegen/cuda/prelude/group_convolution.inc"
+;
 const std::string_view kHopperConvolution =
 #include "codegen/cuda/prelude/hopper_convolution.inc"
 ;
@@ -131,7 +134,8 @@ std::string prelude_of(const Preludes& preludes, const Language& language) {
   const bool emulated = language.is_emulated;
   constexpr std::string_view kSharedAddress =
       "INLINE uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }\n";
-  const bool multiplies_copies = preludes.convolutions || preludes.grouped_products, has_warps = preludes.attention || preludes.few_rows;
+  const bool multiplies_copies = preludes.convolutions || preludes.grouped_products,
+             has_warps = preludes.attention || preludes.few_rows || preludes.group_convolutions;
   std::string text;
   if (language.is_amd && !emulated) text += kAmd;
   text += kTypes;
@@ -156,6 +160,7 @@ std::string prelude_of(const Preludes& preludes, const Language& language) {
     text += kConvolution;
     text += emulated ? std::string(kEmulatedConvolution) : on_hopper(kHopperConvolution);
   }
+  if (preludes.group_convolutions) text += kGroupConvolution;
   if (preludes.filter_gradients) text += kFilterGradient;
   if (preludes.grouped_products) text += kGroupedProducts;
   if (preludes.plain_products) text += kPlainProducts;

@@ -13,11 +13,12 @@ namespace toroid::codegen::cuda {
 
 // What a kernel's file has besides, when it needs it.
 struct Preludes {
-  bool special = false;           // the special functions: library/special/, as it is
-  bool products = false;          // products on tensor cores
-  bool convolutions = false;      // the same of images and filters; with `products`
-  bool filter_gradients = false;  // with `convolutions`
-  bool few_rows = false;          // products of few rows
+  bool special = false;             // the special functions: library/special/, as it is
+  bool products = false;            // products on tensor cores
+  bool convolutions = false;        // the same of images and filters; with `products`
+  bool filter_gradients = false;    // with `convolutions`
+  bool group_convolutions = false;  // of groups with few channels; with `convolutions`
+  bool few_rows = false;            // products of few rows
   bool grouped_products = false;
   bool plain_products = false;  // on plain cores
   bool attention = false;
@@ -33,6 +34,7 @@ struct Preludes {
     products |= other.products;
     convolutions |= other.convolutions;
     filter_gradients |= other.filter_gradients;
+    group_convolutions |= other.group_convolutions;
     few_rows |= other.few_rows;
     grouped_products |= other.grouped_products;
     plain_products |= other.plain_products;

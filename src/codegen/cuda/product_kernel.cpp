@@ -21,7 +21,7 @@
 #include "codegen/cuda/thread_printer.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
-#include "schedule/cuda/convolutions/convolution_tiles.h"
+#include "schedule/cuda/convolutions/group_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/products/few_rows.h"
 
@@ -142,6 +142,15 @@ class ProductPrinter : public ThreadPrinter {
               .preludes = {.special = body_.is_special, .products = true, .convolutions = true},
               .tensor_maps = {maps.begin(), maps.end()}};
     }
+    if (tiles.groups > 0) {
+      sums_to(fmt::format("convolve_groups<{}>({}, {}, {}", group_tiles(it, tiles), place(it.image, it.image_offset),
+                          body_.memory(it.filters), sizes),
+              step);
+      finish(step.provenance, fmt::format("__launch_bounds__({}, {})", schedule::kGroupThreads, schedule::group_blocks_at_once(it)));
+      return {.source = std::move(source_),
+              .waits = true,
+              .preludes = {.special = body_.is_special, .products = true, .convolutions = true, .group_convolutions = true}};
+    }
     sums_to(fmt::format("convolve<{}, {}, {}, {}>({}, {}, {}", type, tiles.rows, tiles.columns, tiles.stages,
                         place(it.image, it.image_offset), body_.memory(it.filters), sizes),
             step);
@@ -168,6 +177,12 @@ class ProductPrinter : public ThreadPrinter {
     body_.line(fmt::format("const auto {} = left_made([=]({}* {}) {{ {}({{0}}{}); }});", left,
                            storage_type(program_.buffer(prologue.writes[0]).dtype), made, part, arguments));
     return left;
+  }
+
+  static std::string group_tiles(const schedule::ConvolutionShape& it, const schedule::GpuTiles& tiles) {
+    return fmt::format("GroupTiles<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", storage_type(it.dtype), it.c.value(), it.k.value(),
+                       tiles.groups, tiles.rows, tiles.columns, it.r.value(), it.s.value(), it.stride_h.value(), it.stride_w.value(),
+                       it.dilation_h.value(), it.dilation_w.value());
   }
 
   std::string chunk_of_columns(const schedule::CallStep& step) const {

@@ -129,6 +129,26 @@ graph(a: bf16[2, 48, 9, 7], w: bf16[48, 16, 3, 3], b: bf16[48], c: f16[3, 160, 5
   t: f16[3, 144, 5, 5] = aten::conv2d(c, v, none, [1, 1], [0, 0], [1, 1], 2)
   return z, t
 })"},
+    {"groups_of_few_channels", R"(
+graph(a: bf16[2, 24, 9, 7], w: bf16[24, 4, 3, 3], b: bf16[24], v: bf16[48, 8, 3, 2], u: bf16[24, 16, 1, 1], r: bf16[2, 24, 9, 7]) {
+  y: bf16[2, 24, 9, 7] = aten::conv2d(a, w, b, [1, 1], [1, 1], [1, 1], 6)
+  s: bf16[2, 24, 9, 7] = aten::add.Tensor(y, r)
+  z: bf16[2, 24, 9, 7] = aten::relu(s)
+  t: bf16[2, 48, 5, 8] = aten::conv2d(z, v, none, [2, 1], [1, 2], [1, 3], 3)
+  q: bf16[2, 24, 5, 8] = aten::conv2d(t, u, none, [1, 1], [0, 0], [1, 1], 3)
+  return y, t, q
+})"},
+    {"groups_of_few_channels_of_any_shape",
+     R"(
+sym s0 in [1, 16]
+sym s1 in [3, 64] hint 24
+graph(a: f16[s0, 40, s1, 10], w: f16[40, 8, 3, 3], c: f16[s0, 24, s1], v: f16[24, 4, 5], b: f16[24]) {
+  y: f16[s0, 40, s1, 10] = aten::conv2d(a, w, none, [1, 1], [1, 1], [1, 1], 5)
+  z: f16[s0, 24, s1] = aten::conv1d(c, v, b, [1], [2], [1], 6)
+  g: f16[s0, 24, s1] = aten::silu(z)
+  return y, g
+})",
+     {{{"s0", 1}, {"s1", 3}}, {{"s0", 3}, {"s1", 41}}}},
     {"three_dims_on_tensor_cores", R"(
 graph(a: bf16[2, 16, 5, 6, 7], w: bf16[24, 16, 3, 3, 3], b: bf16[24], v: bf16[8, 24, 3, 1, 1], u: bf16[16, 3, 1, 3, 3], c: bf16[1, 3, 4, 9, 8]) {
   y: bf16[2, 24, 5, 6, 7] = aten::conv3d(a, w, b, [1, 1, 1], [1, 1, 1])

@@ -12,6 +12,12 @@
 
 namespace toroid {
 
+namespace {
+
+constexpr int kOfNarrow = 4;  // channels of a group that fill no pack
+
+}  // namespace
+
 // The bias is left to whatever is done with the result besides.
 void Lowering::lower_convolution(const Node& node) {
   if (options_.convolutions_in_tiles) {
@@ -69,7 +75,8 @@ void Lowering::lower_packed_convolution(const Node& node) {
   };
   loop::Call call{it.op, {image_operand()}};
   const auto filters = [&]() -> loop::Operand {
-    if (is_main_graph() && !it.has_pairs) return operand_in_packs(node, weight, true);
+    const bool has_packs = op.groups.is_const(1) || sym::known_divisible(sizes(weight)[1], channels_of_pack(dtype(id)));
+    if (is_main_graph() && !it.has_pairs) return operand_in_packs(node, weight, true, has_packs ? channels_of_pack(dtype(id)) : kOfNarrow);
     return packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
       return packed_filter(exprs(), it, sizes(weight), axes, element);
     });
@@ -80,9 +87,8 @@ void Lowering::lower_packed_convolution(const Node& node) {
   define_convolution(node, out);
 }
 
-// The value with its channels next to each other, in packs; a copy where it does not lie so. `as_a_whole`: without gaps.
-loop::Operand Lowering::operand_in_packs(const Node& node, ValueId id, bool as_a_whole) {
-  const int pack = channels_of_pack(dtype(id));
+// The value with its channels next to each other, in packs of so many elements; a copy where it does not lie so. `as_a_whole`: without gaps.
+loop::Operand Lowering::operand_in_packs(const Node& node, ValueId id, bool as_a_whole, int pack) {
   std::vector<sym::Expr> made = sizes(id);
   made[1] = sym::align_up(made[1], pack);
   if (sym::known_eq(made[1], sizes(id)[1])) {
@@ -102,7 +108,8 @@ loop::Operand Lowering::operand_in_packs(const Node& node, ValueId id, bool as_a
 void Lowering::lower_filter_gradient(const Node& node, const FilterGradient& it) {
   const ValueId id = node.outputs[0];
   const std::vector<sym::Expr>& s = sizes(id);  // [C, K, taps…]
-  const loop::Operand image = operand_in_packs(node, it.image, false), results = operand_in_packs(node, it.results, true);
+  const int pack = channels_of_pack(dtype(it.image));
+  const loop::Operand image = operand_in_packs(node, it.image, false, pack), results = operand_in_packs(node, it.results, true, pack);
   std::vector<sym::Expr> made(s.begin() + 1, s.end());
   made.push_back(image.sizes[1]);
   sym::Expr of_filter = image.sizes[1], pixels = results.sizes[0];
@@ -168,7 +175,7 @@ void Lowering::lower_deep_convolution(const Node& node, const DeepConvolution& i
 void Lowering::lower_phased_convolution(const Node& node, const PhasedConvolution& it) {
   const ValueId id = node.outputs[0], weight = node.inputs[1];
   const sym::Expr channels = sizes(id)[1];
-  loop::Call call{it.op, {operand_in_packs(node, node.inputs[0], false)}};
+  loop::Call call{it.op, {operand_in_packs(node, node.inputs[0], false, channels_of_pack(dtype(node.inputs[0])))}};
   call.operands.push_back(packed_copy(node, weight, it.filter_sizes, [&](const std::vector<sym::Expr>& axes, const LoadAt& element) {
     return phased_filter(exprs(), it, channels, axes, element);
   }));

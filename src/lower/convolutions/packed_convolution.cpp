@@ -10,6 +10,7 @@ namespace {
 constexpr int kPackBytes = 16, kOfPixel = 4;  // channels of one pixel of a pair
 constexpr int64_t kFilters = 8;               // whose results are written at once
 constexpr int64_t kLeastOfGroup = 16;         // filters and channels: of fewer, most of a tile is in vain
+constexpr int64_t kMostOfGroup = 64, kFour = 4;
 
 // Where an element of a pair is, in the last dim of what there was: `before` its first place.
 sym::Expr place_in_pairs(const std::vector<sym::Expr>& index, sym::Expr before) {
@@ -49,7 +50,31 @@ bool is_packed_convolution(const Graph& graph, const Node& node) {
   if (groups == 1) return of_group % kFilters == 0;
   const DType dtype = graph.type(node.outputs[0]).dtype;
   const bool are_packs = of_group % kFilters == 0 && filters[1].value() % channels_of_pack(dtype) == 0;
-  return is_reduced_float(dtype) && are_packs && std::min(of_group, filters[1].value()) >= kLeastOfGroup;
+  if (is_reduced_float(dtype) && are_packs && std::min(of_group, filters[1].value()) >= kLeastOfGroup) return true;
+  return has_narrow_groups(*op, dtype, filters);
+}
+
+bool has_narrow_groups(const Convolution& op, DType dtype, const std::vector<sym::Expr>& filters) {
+  if (!is_reduced_float(dtype) || op.transposed || op.stride.size() > 2 || !op.groups.is_const()) return false;
+  const auto are_numbers = [](const auto& list) { return std::ranges::all_of(list, [](sym::Expr each) { return each.is_const(); }); };
+  if (!are_numbers(filters) || !are_numbers(op.stride) || !are_numbers(op.dilation) || !are_numbers(op.padding)) return false;
+  const int64_t groups = op.groups.value(), channels = filters[1].value(), pack = channels_of_pack(dtype);
+  const int64_t of_group = filters[0].value() / groups;
+  const bool is_few = std::max(channels, of_group) <= kMostOfGroup && std::min(channels, of_group) > 0 && of_group % kFour == 0;
+  const bool are_packs = channels % pack == 0 || (channels == kFour && groups % 2 == 0);
+  if (groups == 1 || !is_few || !are_packs || filters[0].value() % kFilters != 0) return false;
+  constexpr int64_t kPixels = 16, kMostPacks = 256;  // of a filter: the kernel's text has each four
+  int64_t taps = 1;
+  for (size_t d = 2; d < filters.size(); ++d) taps *= std::min(filters[d].value(), kMostPacks + 1);
+  if (taps * std::max<int64_t>(channels / pack, 1) > kMostPacks) return false;
+  const int64_t at_once = channels % pack == 0 && of_group % kFilters == 0 ? 1 : 2, packs = at_once * channels / pack | 1;
+  const auto reads = [&](size_t from_end, int64_t results) {  // along the last dim but so many
+    const auto number = [&](const auto& list) { return list[list.size() - 1 - from_end].value(); };
+    return (results - 1) * number(op.stride) + (number(filters) - 1) * number(op.dilation) + 1;
+  };
+  const int64_t across = reads(0, kPixels), down = op.stride.size() > 1 ? reads(1, 1) : 1;
+  const int64_t sums = kPixels * (at_once * of_group + 8) * 4;
+  return std::max(across, down) <= kMostGroupBytes && across * down * packs * kPackBytes + sums <= kMostGroupBytes;
 }
 
 int channels_of_pack(DType dtype) { return kPackBytes / static_cast<int>(size_bytes(dtype)); }
@@ -58,7 +83,7 @@ PackedConvolution packed_convolution(const Convolution& op, DType dtype, const s
                                      const std::vector<sym::Expr>& filter_sizes, const std::vector<sym::Expr>& output_sizes) {
   PackedConvolution it{op, image_sizes, filter_sizes};
   const int pack = channels_of_pack(dtype);
-  if (sym::known_divisible(filter_sizes[1], pack)) return it;
+  if (sym::known_divisible(filter_sizes[1], pack) || !op.groups.is_const(1)) return it;
   const bool has_two_strides = op.stride.back().is_const(2) && op.dilation.back().is_const(1);
   it.has_pairs = pack == 2 * kOfPixel && filter_sizes[1].value() <= kOfPixel && has_two_strides;
   it.image_sizes[1] = it.filter_sizes[1] = sym::align_up(filter_sizes[1], pack);

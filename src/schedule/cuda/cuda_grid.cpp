@@ -175,7 +175,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
         if (const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call.call, call.outputs); convolution.shape) {
           const int resident = call.gpu->ping_pong ? 1 : 0;
           return {blocks_of(*convolution.shape, *call.gpu, has_pixels_across(program, call)), threads_of_convolution(*call.gpu),
-                  shared_bytes_of_convolution(*call.gpu), resident};
+                  shared_bytes_of_convolution(*convolution.shape, *call.gpu), resident};
         }
         if (const FilterGradientAttempt gradient = as_filter_gradient_of_tiles(program, call.call, call.outputs); gradient.shape)
           return {blocks_of(*gradient.shape, *call.gpu), threads_of_convolution(*call.gpu), shared_bytes_of_filter_gradient(*call.gpu)};

@@ -190,8 +190,9 @@ class StepsWriter : loop::BlockText {
       const GpuTiles& tiles = *call.gpu;
       const std::string few = tiles.depth_warps > 0 ? fmt::format(" few rows by {} warps", tiles.depth_warps) : "";
       const std::string shares = tiles.shares > 0 ? fmt::format(" shares {}", tiles.shares) : "";
-      line(fmt::format("tiles {} by {} stages {} cluster {}{}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
-                       tiles.ping_pong ? " pingpong" : "", shares, few));
+      const std::string groups = tiles.groups > 0 ? fmt::format(" groups {}", tiles.groups) : "";
+      line(fmt::format("tiles {} by {} stages {} cluster {}{}{}{}{}", tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
+                       tiles.ping_pong ? " pingpong" : "", shares, few, groups));
     }
     if (call.prologue) kernel(*call.prologue, "prologue");
     if (call.epilogue) kernel(*call.epilogue, "epilogue");

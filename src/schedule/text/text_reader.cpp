@@ -155,6 +155,7 @@ class ScheduleReader : private loop::LoopTextReader {
       made.depth_warps = number("how many warps");
       cursor_.expect_word("warps");
     }
+    if (cursor_.accept_word("groups")) made.groups = number("how many groups");
     return made;
   }
 

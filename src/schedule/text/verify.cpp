@@ -12,6 +12,7 @@
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
+#include "schedule/cuda/convolutions/group_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/order_kernels.h"
@@ -258,6 +259,12 @@ void verify_convolution_tiles(const loop::LoopProgram& program, const CallStep& 
     require(suits_tma(*convolution.shape), "a convolution by TMA of images that it cannot bring");
     return verify_ring(tiles);
   }
+  if (tiles.groups > 0) {
+    require(tiles.stages == 1 && convolution.shape->has_narrow_groups && are_group_tiles(*convolution.shape, tiles),
+            "a convolution in tiles of {} x {} pixels for {} groups", tiles.rows, tiles.columns, tiles.groups);
+    return;
+  }
+  require(convolution.shape->is_in_eights, "tiles of filters for groups that are not in eights");
   require((tiles.rows == 64 || tiles.rows == 128) && (tiles.columns == 64 || tiles.columns == 128), "tiles of {} pixels and {} filters",
           tiles.rows, tiles.columns);
   require(tiles.stages >= 2 && tiles.stages <= 4, "a ring of {} stages", tiles.stages);

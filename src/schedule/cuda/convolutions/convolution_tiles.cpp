@@ -8,6 +8,7 @@
 #include "lower/convolutions/packed_convolution.h"
 #include "lower/layouts.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/convolutions/group_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
 
 namespace toroid::schedule {
@@ -29,10 +30,12 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
   const auto fits = [&](const loop::Operand& operand) {
     const loop::Buffer& buffer = program.buffer(operand.buffer);
     const bool is_aligned = inputs_are_aligned || buffer.kind != loop::BufferKind::Input;
-    return buffer.dtype == result.dtype && is_aligned && may_begin(operand.offset) && may_begin(operand.sizes[1]);
+    return buffer.dtype == result.dtype && is_aligned && may_begin(operand.offset);
   };
   const sym::Expr filters_of_group = sym::floor_div(filters.sizes[0], op->groups);
-  if (!fits(image) || !fits(filters) || !sym::known_divisible(filters_of_group, kEight))
+  const bool is_in_eights = may_begin(filters.sizes[1]) && sym::known_divisible(filters_of_group, kEight);
+  const bool is_narrow = has_narrow_groups(*op, result.dtype, filters.sizes);
+  if (!fits(image) || !may_begin(image.sizes[1]) || !fits(filters) || !(is_in_eights || is_narrow))
     return {{}, "the convolution's channels are not in packs of 16 bytes"};
   const bool is_contiguous = filters.offset.is_const(0) && are_equal(filters.strides, channels_last_strides(filters.sizes)) &&
                              are_equal(result.strides, channels_last_strides(result.sizes));
@@ -41,6 +44,7 @@ ConvolutionAttempt as_convolution_of_tiles(const loop::LoopProgram& program, con
     return {{}, "the convolution's channels are not next to each other"};
   const size_t last = image.sizes.size() - 1, dims = op->stride.size();
   ConvolutionShape shape{.dtype = result.dtype, .image = image.buffer, .filters = filters.buffer, .image_offset = image.offset};
+  shape.is_in_eights = is_in_eights, shape.has_narrow_groups = is_narrow;
   shape.n = image.sizes[0], shape.c = filters.sizes[1], shape.groups = op->groups, shape.w = image.sizes[last],
   shape.q = result.sizes[last];
   shape.k = filters_of_group, shape.s = filters.sizes[last];
@@ -108,6 +112,7 @@ GpuTiles choose_tiles(const ConvolutionShape& shape, bool pixels_across, bool ep
 }
 
 GpuTiles choose_gathered_tiles(const ConvolutionShape& shape) {
+  if (prefers_group_tiles(shape)) return choose_group_tiles(shape);
   const bool has_few_filters = sym::evaluate_hint(shape.k) <= 64, is_plain = shape.dtype == DType::F32;
   GpuTiles tiles{.rows = 128, .columns = has_few_filters ? 64 : 128, .stages = 3, .cluster = 1, .ping_pong = false};
   if (has_few_filters) return tiles;
@@ -123,6 +128,8 @@ std::vector<TilesEstimate> estimated_tiles(const ConvolutionShape& shape, bool p
   // Of gathered tiles, at about this clock tensor cores are busy; plain ones have a sixteenth of their speed.
   constexpr double kFlopsOfCycle = 4096, kGatheredClock = 0.9e9, kPlain = 1.0 / 16, kStart = 4e-6;
   std::vector<TilesEstimate> result;
+  if (shape.has_narrow_groups) result = estimated_group_tiles(shape);
+  if (!shape.is_in_eights) return result;
   const auto depth = static_cast<double>(sym::evaluate_hint(shape.depth()));
   const auto add = [&](const GpuTiles& tiles, int at_once, double clock) {
     const auto count = static_cast<double>(sym::evaluate_hint(blocks_of(shape, tiles, pixels_across)));
@@ -155,16 +162,23 @@ int blocks_at_once(DType dtype, const GpuTiles& tiles) {
   return is_small && (dtype != DType::F32 || tiles.rows == 64) ? 3 : 2;
 }
 
-int threads_of_convolution(const GpuTiles& tiles) { return tiles.ping_pong ? kProductThreads : 2 * tiles.rows; }
+int threads_of_convolution(const GpuTiles& tiles) {
+  if (tiles.groups > 0) return kGroupThreads;
+  return tiles.ping_pong ? kProductThreads : 2 * tiles.rows;
+}
 
 // Of gathered tiles the ring, where the sums are put afterwards.
-int shared_bytes_of_convolution(const GpuTiles& tiles) {
+int shared_bytes_of_convolution(const ConvolutionShape& shape, const GpuTiles& tiles) {
+  if (tiles.groups > 0) return static_cast<int>(shared_bytes_of_groups(shape, tiles));
   if (tiles.ping_pong) return shared_bytes_of(tiles);
   constexpr int kAlignment = 1024, kRowBytes = 128, kPadding = 8;
   return kAlignment + std::max(tiles.stages * (tiles.rows + tiles.columns) * kRowBytes, tiles.rows * (tiles.columns + kPadding) * 4);
 }
 
 sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across) {
+  if (tiles.groups > 0) {
+    return shape.n * sym::ceil_div(shape.p, tiles.rows) * sym::ceil_div(shape.q, tiles.columns) * sym::ceil_div(shape.groups, tiles.groups);
+  }
   const int pixels = pixels_across ? tiles.columns : tiles.rows, filters = pixels_across ? tiles.rows : tiles.columns;
   return sym::ceil_div(shape.rows(), pixels) * sym::ceil_div(shape.k, filters) * shape.groups;
 }

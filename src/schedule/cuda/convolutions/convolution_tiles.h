@@ -23,6 +23,9 @@ struct ConvolutionShape {
   sym::Expr stride_h = 1, stride_w = 1, padding_h = 0, padding_w = 0, dilation_h = 1, dilation_w = 1;
   sym::Expr image_stride = 0, row_stride = 0, pixel_stride = 0;  // elements from one to the next
 
+  // With groups: may it have tiles of filters (channels and filters of a group in eights); may it have those of group_tiles.h?
+  bool is_in_eights = true, has_narrow_groups = false;
+
   sym::Expr rows() const { return n * p * q; }
   sym::Expr depth() const { return r * s * c; }
 };
@@ -51,7 +54,7 @@ std::vector<TilesEstimate> estimated_tiles(const ConvolutionShape& shape, bool p
 // Of gathered tiles, blocks that a multiprocessor has at once: one multiplies while others wait for memory or are at their epilogues.
 int blocks_at_once(DType dtype, const GpuTiles& tiles);
 int threads_of_convolution(const GpuTiles& tiles);
-int shared_bytes_of_convolution(const GpuTiles& tiles);
+int shared_bytes_of_convolution(const ConvolutionShape& shape, const GpuTiles& tiles);
 sym::Expr blocks_of(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across);
 // Images and filters for TMA.
 std::array<TensorMap, 2> tensor_maps(const ConvolutionShape& shape, const GpuTiles& tiles, bool pixels_across);

@@ -5,13 +5,15 @@
 
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
+#include "schedule/text/text.h"
 
 namespace toroid::schedule {
 namespace {
 
 struct ConvolutionCase {
   const char* name;
-  const char* steps;  // "128x64": a convolution in such tiles; "loops": another kernel; without those that run once
+  const char*
+      steps;  // "128x64": a convolution in such tiles; "8 of 4x14": of so many groups; "loops": another kernel; without those that run once
   const char* graph;
 };
 void PrintTo(const ConvolutionCase& row, std::ostream* out) { *out << row.name; }
@@ -76,9 +78,31 @@ graph(x: bf16[4, 64, 56, 56], w: bf16[64, 32, 3, 3]) {
   y: bf16[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 2)
   return y
 })"},
-    {"narrow_groups", "loops", R"(
-graph(x: bf16[4, 64, 56, 56], w: bf16[64, 8, 3, 3]) {
-  y: bf16[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 8)
+    {"narrow_groups", "4 of 14x14", R"(
+graph(x: bf16[64, 256, 28, 28], w: bf16[256, 8, 3, 3]) {
+  y: bf16[64, 256, 28, 28] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 32)
+  return y
+})"},
+    {"groups_of_four_channels", "16 of 8x14", R"(
+graph(x: bf16[64, 128, 56, 56], w: bf16[128, 4, 3, 3], b: bf16[128]) {
+  y: bf16[64, 128, 56, 56] = aten::conv2d(x, w, b, [1, 1], [1, 1], [1, 1], 32)
+  z: bf16[64, 128, 56, 56] = aten::relu(y)
+  s: bf16[64, 128] = aten::mean.dim(z, [2, 3])
+  return s
+})"},
+    {"an_odd_number_of_groups_of_four", "loops", R"(
+graph(x: bf16[4, 12, 56, 56], w: bf16[12, 4, 3, 3]) {
+  y: bf16[4, 12, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 3)
+  return y
+})"},
+    {"narrow_groups_with_a_window_beyond_shared_memory", "loops", R"(
+graph(x: bf16[4, 64, 200, 200], w: bf16[64, 8, 3, 3]) {
+  y: bf16[4, 64, 72, 72] = aten::conv2d(x, w, none, [1, 1], [0, 0], [64, 64], 8)
+  return y
+})"},
+    {"narrow_groups_of_32_bits", "loops", R"(
+graph(x: f32[4, 64, 56, 56], w: f32[64, 8, 3, 3]) {
+  y: f32[4, 64, 56, 56] = aten::conv2d(x, w, none, [1, 1], [1, 1], [1, 1], 8)
   return y
 })"},
     {"filters_not_in_eights", "loops", R"(
@@ -108,7 +132,8 @@ std::string step_of(const Schedule& schedule) {
   for (const Step& step : schedule.steps) {
     if (const auto* call = std::get_if<CallStep>(&step)) {
       if (!call->gpu) return "library";
-      return fmt::format("{}x{}{}", call->gpu->rows, call->gpu->columns, call->epilogue ? "+kernel" : "");
+      const std::string groups = call->gpu->groups > 0 ? fmt::format("{} of ", call->gpu->groups) : "";
+      return groups + fmt::format("{}x{}{}", call->gpu->rows, call->gpu->columns, call->epilogue ? "+kernel" : "");
     }
   }
   return "loops";
@@ -116,9 +141,14 @@ std::string step_of(const Schedule& schedule) {
 
 class Convolutions : public testing::TestWithParam<ConvolutionCase> {};
 TEST_P(Convolutions, AreMadeSo) {
-  const Scheduled made =
+  Scheduled made =
       scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper), {.convolutions_as_loops = true, .convolutions_in_tiles = true});
   EXPECT_EQ(step_of(made.schedule), GetParam().steps);
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(made.schedule), made.outputs});
+  const std::string text = schedule_text(made.program, graphs);
+  const ScheduledProgram read = parse_schedule(text);
+  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Convolutions, testing::ValuesIn(kConvolutions), [](const auto& row) { return row.param.name; });
 

@@ -226,6 +226,7 @@ std::string name_of(const GpuTiles& tiles) {
   if (tiles.cluster > 1) name += fmt::format("-cluster{}", tiles.cluster);
   if (tiles.shares > 0) name += fmt::format("-shares{}", tiles.shares);
   if (tiles.depth_warps > 0) name += fmt::format("-depth{}", tiles.depth_warps);
+  if (tiles.groups > 0) name += fmt::format("-groups{}", tiles.groups);
   return name;
 }
 
