@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/kernels/registry/registry.h"
+#include "schedule/cuda/products/product_tiles.h"
 
 namespace toroid {
 namespace {
@@ -29,11 +30,18 @@ double product_s(const ProductToEstimate& product) {
   return least;
 }
 
+// Few rows: the bytes of the right side. 16-bit floats: the tiles that the planner would take, or the library's. Others on plain cores.
 double gpu_product_s(const ProductToEstimate& product) {
   constexpr int64_t kFewRows = 32;
-  constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12;  // of an H100
-  if (product.m > kFewRows) return product_s(product);
-  return kStart + static_cast<double>(product.n * product.k * size_bytes(product.dtype)) / kBytesOfSecond;
+  constexpr double kStart = 4e-6, kBytesOfSecond = 2.6e12, kFlopsOfSecond = 4.5e13;  // of an H100
+  const double bytes_s = static_cast<double>(product.n * product.k * size_bytes(product.dtype)) / kBytesOfSecond;
+  if (product.m <= kFewRows) return kStart + bytes_s;
+  if (!is_reduced_float(product.dtype))
+    return kStart + std::max(bytes_s, 2.0 * static_cast<double>(product.m * product.n) * static_cast<double>(product.k) / kFlopsOfSecond);
+  const schedule::ProductShape shape{.rows = product.m, .columns = product.n, .depth = product.k};
+  double least = schedule::seconds_of_library(shape);
+  for (const schedule::TilesEstimate& each : schedule::estimated_tiles(shape, std::nullopt)) least = std::min(least, each.seconds);
+  return least;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace toroid {
 // Those of one thread of a machine with this one's instructions and a last cache of 8 MB: a program does not depend on how many threads
 // or how much cache the machine that compiles it has.
 PassCosts pass_costs();
-// On a GPU products of few rows take as long as reading their weights, and each costs a start. Others are weighed as above.
+// On a GPU: the estimates by which its planner chooses tiles (schedule/cuda/products/product_tiles.h), with a start for each product.
 PassCosts gpu_pass_costs();
 
 }  // namespace toroid

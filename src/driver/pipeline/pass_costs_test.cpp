@@ -24,6 +24,18 @@ TEST(PassCosts, AreThoseOfTheRuntime) {
   EXPECT_EQ(product_s(32, 64, 64, DType::I64), 0);  // which no family estimates
 }
 
+double gpu_product_s(int64_t m, int64_t n, int64_t k, DType dtype = DType::BF16) {
+  return gpu_pass_costs().product_s({.dtype = dtype, .m = m, .n = n, .k = k, .by_columns = true});
+}
+
+// What joining saves is a start, and multiprocessors without a tile in the last round; of large products neither counts.
+TEST(PassCosts, OfAGpuAreItsTiles) {
+  EXPECT_LT(gpu_product_s(8, 3 * 1024, 1024), 0.7 * 3 * gpu_product_s(8, 1024, 1024));
+  EXPECT_LT(gpu_product_s(256, 3 * 768, 768), 0.6 * 3 * gpu_product_s(256, 768, 768));
+  EXPECT_GT(gpu_product_s(32768, 3 * 4096, 4096), 0.95 * 3 * gpu_product_s(32768, 4096, 4096));
+  EXPECT_GT(gpu_product_s(4096, 4096, 4096, DType::F32), 8 * gpu_product_s(4096, 4096, 4096));
+}
+
 std::string constant_matrix(int number, int64_t rows, int64_t columns) {
   std::string values;
   for (int64_t i = 0; i < rows * columns; ++i) values += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<double>(i % 13) * 0.1 - 0.6);
