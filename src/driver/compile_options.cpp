@@ -68,10 +68,6 @@ void refuse_for_gpus(const CompileModelOptions& options) {
 
 // Ways are measured on the GPU that they are for.
 void refuse_to_measure_for_others(const CompileModelOptions& options) {
-  if (options.as_exported && options.choose.is_asked()) {
-    throw Error(ErrorKind::InvalidOption, "nothing is measured for programs with tensors on the CPU and on a GPU yet")
-        .help("compile with --mode default, or with --device cuda, which moves all tensors to the GPU");
-  }
   if (is_amd(options.target) && options.choose.measure) {
     throw Error(ErrorKind::InvalidOption, "nothing is measured on AMD's GPUs yet").help("compile with --mode default");
   }

@@ -62,6 +62,28 @@ TEST_F(GpuWays, AreMeasuredOnceAndRepeatedFromALock) {
   EXPECT_NE(refused.errors.find("empty.lock has no choice for gpu."), std::string::npos) << refused.errors;
 }
 
+// What the host does, and what is copied, stays as it is.
+TEST_F(GpuWays, OfAProgramWithTensorsOnTheHostAreThoseOfTheGpusSteps) {
+  write_file_atomically(path("mixed.txt"), std::string_view(R"(graph(x: bf16[64, 128], w: bf16[128, 128] on cuda:0) {
+  h: bf16[64, 128] = aten::softmax.int(x, 1)
+  g: bf16[64, 128] on cuda:0 = aten::_to_copy(h, dtype=dtype.bf16, device=device.cuda:0)
+  p: bf16[64, 128] on cuda:0 = aten::mm(g, w)
+  return p
+}
+)"));
+  const std::vector<std::string> command = {"compile", "mixed.txt", "-o", "out.so", "--device", "emulated-as-exported"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return toroid(more);
+  };
+  const Outcome measured = with({"--mode", "max", "--write-lock", "mixed.lock"});
+  ASSERT_EQ(measured.exit_code, 0) << measured.errors;
+  EXPECT_TRUE(has_match(measured.errors, "gpu\\.matmul\\.bf16.*: [a-z0-9-]+ \\(measured\\)")) << measured.errors;
+  EXPECT_TRUE(has_match(measured.errors, "[01] of 1 problems changed")) << measured.errors;
+  const Outcome repeated = with({"--lock", "mixed.lock"});
+  EXPECT_EQ(repeated.exit_code, 0) << repeated.errors;
+}
+
 // Steps that the time did not suffice for go by their estimates, in the program that is kept too; with more time the others are measured.
 TEST_F(GpuWays, AProgramThatRanOutOfTimeIsKept) {
   const Outcome first = compile({"--mode", "max", "--tune-limit", "0.000001"});

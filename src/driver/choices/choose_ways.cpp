@@ -112,6 +112,12 @@ bool may_use_cudnn(const CompileModelOptions& options) {
   return options.target == codegen::Target::Cuda && (options.choose.lock || !cuda::cudnn::absence());
 }
 
+// Of a program with tensors on both devices: is all of it in the GPU's memory?
+bool is_away_from_host(const loop::LoopProgram& loops, const schedule::Step& step) {
+  const auto is_away = [&](schedule::BufferId id) { return !loops.buffer(id).on_host; };
+  return std::ranges::all_of(schedule::reads_of(step), is_away) && std::ranges::all_of(schedule::writes_of(step), is_away);
+}
+
 // A kernel of a processor: in C++, or in Halide by each of its autoschedulers. The C++ is what has to be beaten: estimates are equal.
 std::vector<schedule::Way> ways_of_processor(const loop::LoopProgram& loops, const schedule::Step& step) {
   const double seconds = schedule::seconds_of(loops, step);
@@ -132,7 +138,7 @@ std::vector<StepProblem> problems_of(schedule::Schedule& schedule, schedule::Ten
   for (size_t s = 0; s < schedule.steps.size(); ++s) {
     const schedule::Step& step = schedule.steps[s];
     total_s += schedule::seconds_of(*schedule.loops, step);
-    if (!schedule::can_be_alone(*schedule.loops, step)) continue;
+    if (!schedule::can_be_alone(*schedule.loops, step) || !is_away_from_host(*schedule.loops, step)) continue;
     std::vector<schedule::Way> ways =
         is_for_gpu ? schedule::ways_of(*schedule.loops, step, cores, with_cudnn) : ways_of_processor(*schedule.loops, step);
     if (ways.size() < 2) continue;

@@ -3,7 +3,7 @@
 // A step whose sizes are numbers is a problem for the tuner, with its ways as choices. Equal steps are one problem. Each way becomes a
 // program of its own, in a library, which a worker runs, compares with that of the default way and times. The problems that take the most
 // time come first; when the time for all is spent the others stay as they are, and nothing about them is remembered, so that the next
-// compilation goes on with them.
+// compilation goes on with them. Of a program with tensors on the host and on a GPU only the GPU's steps are problems.
 #pragma once
 
 #include <string>

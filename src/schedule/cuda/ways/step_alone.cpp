@@ -107,6 +107,7 @@ StepAlone step_alone(const Program& program, const loop::LoopProgram& loops, con
   own.computations.clear();
   for (loop::Buffer& each : own.buffers) {
     each.kind = loop::BufferKind::Temporary;
+    each.on_host = false;
     each.updated_by.reset();
   }
   const std::vector<BufferId> writes = once(writes_of(step));
