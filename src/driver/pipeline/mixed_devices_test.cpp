@@ -137,6 +137,25 @@ graph(p: bool[], g: f32[4, 5] on cuda:0) {
   z: f32[4, 5] = aten::to.device(y, device=device.cpu, dtype=dtype.f32)
   return z
 })"},
+    {"a_loop_that_counts_on_the_host", R"(
+subgraph 0(i: i64[], h: f32[5], g: f32[4, 5] on cuda:0) {
+  c: bool[] = aten::lt.Scalar(i, 3)
+  return c
+}
+subgraph 1(i: i64[], h: f32[5], g: f32[4, 5] on cuda:0) {
+  j: i64[] = aten::add.Scalar(i, 1)
+  k: f32[5] = aten::mul.Scalar(h, 0.5)
+  m: f32[5] on cuda:0 = aten::to.device(k, device=device.cuda:0, dtype=dtype.f32)
+  a: f32[4, 5] on cuda:0 = aten::add.Tensor(g, m)
+  return j, k, a
+}
+graph(x: f32[5], g: f32[4, 5] on cuda:0) {
+  z: i64[] = aten::full([], 0, dtype=dtype.i64)
+  n: f32[5] = aten::neg(x)
+  i: i64[], h: f32[5], a: f32[4, 5] on cuda:0 = higher_order::while_loop(@0, @1, [z, n, g], [])
+  b: f32[5] = aten::add.Tensor(h, x)
+  return i, b, a
+})"},
 };
 
 CompiledModel compiled_as_exported(std::string_view text) {

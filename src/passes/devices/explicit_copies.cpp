@@ -28,7 +28,7 @@ bool may_cross(std::string_view op) {
 
 class ExplicitCopies {
  public:
-  explicit ExplicitCopies(const Graph& source) : source_(source), new_ids_(source.num_values()) {
+  ExplicitCopies(const Graph& source, Device gpu) : source_(source), gpu_(gpu), new_ids_(source.num_values()) {
     for (size_t i = 1; i < source.provenances().size(); ++i) target_.add_provenance(source.provenances()[i]);
   }
 
@@ -51,8 +51,7 @@ class ExplicitCopies {
   void add(const Node& node) {
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(new_id(input));
-    const auto* control_flow = std::get_if<HigherOrder>(&node.op);
-    if (control_flow != nullptr) refuse_on_cpu(node, *control_flow);
+    if (std::holds_alternative<HigherOrder>(node.op)) return add_control_flow(node, std::move(inputs));
     if (!is_library(node.op, kDeviceCopy) && !node.inputs.empty()) {
       const ValueId result = node.outputs.empty() ? node.inputs[0] : node.outputs[0];
       const Device device = source_.type(result).device;
@@ -80,7 +79,10 @@ class ExplicitCopies {
     TensorType type{.dtype = old.dtype, .sizes = old.sizes, .device = device};
     const bool to_gpu = device.type == Device::Type::Cuda;
     const NodeId made = target_.add_node(Library{std::string(kDeviceCopy), {sym::Expr(to_gpu ? 1 : 0)}}, {new_id(value)}, {std::move(type)},
-                                         node.provenance, {source_.value(value).name + (to_gpu ? "_on_gpu" : "_on_cpu")});
+                                         node.provenance,
+                                         {source_.value(value).name + (to_gpu           ? "_on_gpu"
+                                                                       : is_on_gpu(old) ? "_on_cpu"
+                                                                                        : "")});
     return target_.node(made).outputs[0];
   }
 
@@ -106,21 +108,28 @@ class ExplicitCopies {
         .help("PyTorch takes tensors of one device, and beside those on a GPU single numbers on the CPU: move one with .to() in the model");
   }
 
-  // A predicate is copied as any single number.
-  void refuse_on_cpu(const Node& node, const HigherOrder& op) const {
-    const auto* predicate = op.name == "cond" && !op.arguments.empty() ? std::get_if<InputRef>(&op.arguments[0]) : nullptr;
-    for (const std::vector<ValueId>* values : {&node.inputs, &node.outputs}) {
-      for (ValueId each : *values) {
-        if (is_on_gpu(source_.type(each)) || (predicate != nullptr && each == node.inputs[predicate->index])) continue;
-        throw Error(ErrorKind::Unsupported, fmt::format("{} of a program with tensors on both devices has '{}' on the CPU",
-                                                        to_string(node.op), source_.value(each).name))
-            .at(to_string(source_.provenance(node.provenance)))
-            .help("move it to the GPU in the model, or compile with --device cuda, which moves all tensors there");
-      }
+  // All of it is on the GPU, whose planner has the subgraphs: what is on the CPU is copied there, and results that are to be on the CPU back.
+  void add_control_flow(const Node& node, std::vector<ValueId> inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_on_gpu(source_.type(node.inputs[i]))) inputs[i] = copied(node, node.inputs[i], gpu_);
+    }
+    std::vector<TensorType> types;
+    std::vector<std::string> names;
+    for (ValueId output : node.outputs) {
+      const bool is_copied = !is_on_gpu(source_.type(output));
+      types.push_back(source_.type(output));
+      types.back().device = gpu_;
+      names.push_back(source_.value(output).name + (is_copied ? "_on_gpu" : ""));
+    }
+    const NodeId made = target_.add_node(node.op, std::move(inputs), std::move(types), node.provenance, std::move(names));
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      new_id(node.outputs[i]) = target_.node(made).outputs[i];
+      if (!is_on_gpu(source_.type(node.outputs[i]))) new_id(node.outputs[i]) = copied(node, node.outputs[i], {});
     }
   }
 
   const Graph& source_;
+  const Device gpu_;
   Graph target_;
   std::vector<ValueId> new_ids_;
 };
@@ -159,16 +168,28 @@ void place_together(Program& program) {
 }
 
 void make_copies_explicit(Program& program) {
-  program.graph = ExplicitCopies(program.graph).run();
-  for (const Graph& graph : program.subgraphs) {
-    for (size_t i = 0; i < graph.num_values(); ++i) {
-      const Value& value = graph.value(ValueId{static_cast<uint32_t>(i)});
-      if (is_on_gpu(value.type)) continue;
+  Device gpu{Device::Type::Cuda, 0};
+  const auto each_type = [](Graph& graph, const auto& do_it) {
+    for (size_t i = 0; i < graph.num_values(); ++i) do_it(graph.value(ValueId{static_cast<uint32_t>(i)}));
+  };
+  const auto look = [&](const Value& value) {
+    if (is_on_gpu(value.type)) gpu = value.type.device;
+  };
+  each_type(program.graph, look);
+  for (Graph& graph : program.subgraphs) {
+    each_type(graph, look);
+    for (const Node& node : graph.nodes()) {
+      const auto* constant = std::get_if<Constant>(&node.op);
+      if (constant == nullptr || is_on_gpu(graph.type(node.outputs[0])) || program.constant(constant->id).name.empty()) continue;
       throw Error(ErrorKind::Unsupported,
-                  fmt::format("'{}', of a loop's body or a branch, is on the CPU in a program with tensors on both devices", value.name))
-          .help("move it to the GPU in the model, or compile with --device cuda, which moves all tensors there");
+                  fmt::format("the weight '{}', of a loop's body or a branch, is on the CPU in a program with tensors "
+                              "on both devices",
+                              program.constant(constant->id).name))
+          .help("give it to the loop as an operand, which is copied, or compile with --device cuda, which moves all tensors to the GPU");
     }
   }
+  program.graph = ExplicitCopies(program.graph, gpu).run();
+  for (Graph& graph : program.subgraphs) each_type(graph, [&](Value& value) { value.type.device = gpu; });
 }
 
 }  // namespace toroid

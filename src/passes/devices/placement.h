@@ -24,7 +24,10 @@ void place_together(Program& program);
 //   of an indexing                  indices on the CPU
 //   of what has a device argument   (aten::zeros_like, aten::new_zeros), which takes the shape alone
 //
-// Throws Error{InvalidModel} for others, as PyTorch does, naming both operands; Error{Unsupported} for control flow with tensors on the CPU.
+//   of loops and branches           all of which is done on the GPU: results that the model has on the CPU are copied back
+//
+// Throws Error{InvalidModel} for others, as PyTorch does, naming both operands; Error{Unsupported} for a weight on the CPU inside of a loop
+// or a branch.
 // Needs a program at import level, or core nodes whose types have devices.
 void make_copies_explicit(Program& program);
 
