@@ -118,6 +118,7 @@ struct GpuLoops {
   int lanes = 1;           // with pixels: threads beside each other along the last axis
   int blocks = 0;          // more than 0: so many blocks go through all rows, and sum columns (Accumulator::of_columns)
   bool in_triton = false;  // printed in Triton, whose compiler decides on threads and vectors (codegen/triton/triton_printer.h)
+  int triton_warps = 0;    // then: of a program; 0: by the size of its tile
   bool operator==(const GpuLoops&) const = default;
 };
 

@@ -126,6 +126,7 @@ class TritonPrinter {
     constexpr uint64_t kMostWarps = 16;
     result.kernel.warps =
         static_cast<int>(std::clamp(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(warps, 1))), uint64_t{1}, kMostWarps));
+    if (kernel_.gpu->triton_warps > 0) result.kernel.warps = kernel_.gpu->triton_warps;
     result.kernel.stages = 2;
     result.kernel.flushes_subnormals = false;
     result.kernel.fuses_products = kernel_.unfused.empty() && !rounds_;

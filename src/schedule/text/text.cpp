@@ -85,10 +85,11 @@ class StepsWriter : loop::BlockText {
     if (kernel.vector != VectorAlong::None) line(kernel.vector == VectorAlong::Inner ? "vector inner" : "vector outer");
     if (kernel.gpu) {
       const GpuLoops& gpu = *kernel.gpu;
-      line(fmt::format("threads {} of {}{} vector {} items {}{}{}{}{}", gpu.row_threads, gpu.threads, gpu.columns ? " columns" : "",
+      line(fmt::format("threads {} of {}{} vector {} items {}{}{}{}{}{}", gpu.row_threads, gpu.threads, gpu.columns ? " columns" : "",
                        gpu.vector, gpu.items, gpu.shared ? " shared" : "",
                        gpu.pixels > 1 ? fmt::format(" pixels {} lanes {}", gpu.pixels, gpu.lanes) : "",
-                       gpu.blocks > 0 ? fmt::format(" blocks {}", gpu.blocks) : "", gpu.in_triton ? " triton" : ""));
+                       gpu.blocks > 0 ? fmt::format(" blocks {}", gpu.blocks) : "", gpu.in_triton ? " triton" : "",
+                       gpu.triton_warps > 0 ? fmt::format(" warps {}", gpu.triton_warps) : ""));
     }
     if (kernel.tile) {
       line(fmt::format("tile {} of {}{}", sym::to_string(*kernel.tile), names(kernel.tiled_loads),

@@ -135,6 +135,7 @@ class ScheduleReader : private loop::LoopTextReader {
     }
     if (cursor_.accept_word("blocks")) made.blocks = number("how many blocks");
     made.in_triton = cursor_.accept_word("triton");
+    if (made.in_triton && cursor_.accept_word("warps")) made.triton_warps = number("how many warps");
     return made;
   }
 

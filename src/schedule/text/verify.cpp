@@ -104,6 +104,8 @@ class KernelRules {
     require(is_power(gpu.threads) && gpu.threads >= 32 && gpu.threads <= 1024, "a block of {} threads", gpu.threads);
     require(is_power(gpu.row_threads) && gpu.row_threads <= gpu.threads, "{} threads a row", gpu.row_threads);
     require(is_power(gpu.vector) && gpu.vector <= 16, "vectors of {}", gpu.vector);
+    require(gpu.triton_warps == 0 || (is_power(gpu.triton_warps) && gpu.triton_warps <= 16), "a kernel in Triton with {} warps",
+            gpu.triton_warps);
     require(gpu.items >= 0 && gpu.items <= kMostTurns, "{} vectors a thread", gpu.items);
     require(kernel_.stashes.empty() || gpu.items > 0, "a stash of rows that have any length");
     require(!gpu.shared || (kernel_.stashes.size() == 1 && gpu.row_threads == gpu.threads && gpu.vector > 1), "no stash for shared memory");

@@ -209,12 +209,19 @@ std::vector<Way> ways_of_rows(loop::LoopProgram& program, const Step& step) {
   return std::move(ways).take();
 }
 
-// As it is, and as CUDA's.
+// As it is, with other numbers of warps, and as CUDA's.
 std::vector<Way> ways_of_triton(loop::LoopProgram& program, const Kernel& kernel, TensorCores cores, bool with_cudnn) {
   Kernel plain = kernel;
   plain.gpu->in_triton = false;
   std::vector<Way> ways = ways_of(program, plain, cores, with_cudnn);
-  ways.insert(ways.begin(), Way{"triton", std::nextafter(ways.front().seconds, 0.0), kernel});
+  const double seconds = std::nextafter(ways.front().seconds, 0.0);
+  std::vector<Way> in_triton = {Way{"triton", std::nextafter(seconds, 0.0), kernel}};
+  for (const int warps : {2, 4, 8, 16}) {
+    Kernel other = kernel;
+    other.gpu->triton_warps = warps;
+    in_triton.push_back({fmt::format("triton-{}warps", warps), seconds, std::move(other)});
+  }
+  ways.insert(ways.begin(), std::make_move_iterator(in_triton.begin()), std::make_move_iterator(in_triton.end()));
   return ways;
 }
 

@@ -71,9 +71,18 @@ TEST(Ways, OfAKernelInTritonAreThoseOfCudaToo) {
   const size_t others = names_of_ways(made, 0).size();
   std::get<Kernel>(made.schedule.steps[0]).gpu->in_triton = true;
   const std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[0]);
-  EXPECT_EQ(ways.size(), others + 1);
+  EXPECT_EQ(ways.size(), others + 5);
   EXPECT_EQ(ways[0].name, "triton");
-  for (size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(std::get<Kernel>(ways[i].step).gpu->in_triton, i == 0) << ways[i].name;
+  EXPECT_EQ(ways[2].name, "triton-4warps");
+  EXPECT_EQ(std::get<Kernel>(ways[2].step).gpu->triton_warps, 4);
+  for (const Way& way : ways) EXPECT_EQ(std::get<Kernel>(way.step).gpu->in_triton, way.name.starts_with("triton")) << way.name;
+  made.schedule.steps[0] = ways[2].step;
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(made.schedule), made.outputs});
+  const std::string text = schedule_text(made.program, graphs);
+  EXPECT_NE(text.find(" triton warps 4"), std::string::npos) << text;
+  const ScheduledProgram read = parse_schedule(text);
+  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
 }
 
 struct WaysCase {
