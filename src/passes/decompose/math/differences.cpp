@@ -111,7 +111,10 @@ std::vector<Tensor> cumulative_trapezoid(Decomposer& d, const Args& a) {
   const Tensor y = a.tensor("y");
   if (y.rank() > 0 && y.size(a.constant("dim")).is_const(0)) return {d.b.full(y.sizes(), as_floating(y.dtype()), 0.0)};
   const Areas found = areas_of(a);
-  return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
+  // Of integers the sums wrap around where samples have places, and are of floats where they have a distance.
+  if (has_parameter(a, "x")) return {d.b.cast(d.b.scan(ScanOp::Sum, found.areas, found.dim)[0] * found.unit, found.dtype)};
+  const Tensor areas = d.b.cast(found.areas, compute_dtype(found.dtype)) * found.unit;
+  return {d.b.cast(d.b.scan(ScanOp::Sum, areas, found.dim)[0], found.dtype)};
 }
 
 // ---- derivatives ---------------------------------------------------------------------------------------------------
