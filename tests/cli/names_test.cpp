@@ -172,8 +172,7 @@ TEST_F(Names, SeveralCallersShareTheThreads) {
                  "error: --streams 3 are more than the 2 threads\n"
                  "  help: each caller has a thread at least; --threads says how many there are for all\n");
   expect_refusal({"bench", "out.so", "--streams", "some"}, "error: --streams is 'some'\n  help: a number of callers, or auto\n");
-  expect_refusal({"bench", "out.so", "--pin"},
-                 "error: --pin means nothing for one caller\n  help: give --streams, 1 for one caller\n");
+  expect_refusal({"bench", "out.so", "--pin"}, "error: --pin means nothing for one caller\n  help: give --streams, 1 for one caller\n");
   expect_refusal(
       {"bench", "out.so", "--threads", "1000", "--streams", "1", "--pin", "--seconds", "0.01"},
       fmt::format("error: --pin takes 1000 processors; this process may use {0}\n  help: --threads {0}\n", allowed_processors().size()));
