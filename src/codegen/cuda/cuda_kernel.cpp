@@ -54,6 +54,8 @@ class CudaPrinter : public ThreadPrinter {
     const sym::Expr rows = product_of_extents(kernel.outer), row = product_of_extents(kernel.inner);
     constexpr int64_t kMostRounded = 16384;  // what the last block has beyond the last row
     Contents contents{{}, {rows + kMostRounded, row + kMostRounded}};
+    // A product with an extent of 0 does not mention the others.
+    for (const auto* axes : {&kernel.outer, &kernel.inner}) contents.positions.insert(contents.positions.end(), axes->begin(), axes->end());
     for (const Stage& stage : kernel.stages) {
       if (stage.condition) contents.values.push_back(*stage.condition);
       for (const Statement& statement : stage.statements) {

@@ -105,6 +105,17 @@ graph(x: f32[300, 40], m: f32[40]) {
   w: f32[300] = aten::var.correction(a, [1], correction=0)
   return v, w
 })"},
+    // Nothing is added up, along a dim whose size a call tells.
+    {"a_mean_of_nothing",
+     R"(
+sym s0 in [1, 16] hint 6
+graph(x: f32[2, 1, s0]) {
+  d: f32[2, 0, s0] = aten::diff(x, 1, 1)
+  e: f32[2, 0, s0] = aten::log_softmax.int(d, -1)
+  m: f32[] = aten::mse_loss(e, d, 1)
+  return m
+})",
+     {{{"s0", 5}}}},
     // A thread has neighbouring columns, in several blocks of rows.
     {"sums_of_columns_in_vectors", R"(
 graph(x: f32[2400, 1750], y: f32[2400, 1], z: f32[1750]) {
