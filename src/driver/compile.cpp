@@ -100,10 +100,10 @@ std::vector<GeneratedVariant> generate_all(Program program, const CompileModelOp
   for (const SizeValues& sizes : options.variants) {
     const std::string suffix = fmt::format("_v{}", variants.size());
     Dumps dumps(options.dump_ir.empty() ? options.dump_ir : options.dump_ir / suffix.substr(1));
-    variants.push_back(generate(sizes, specialise(program, sizes), options, threads, suffix, dumps, clock, choosing));
+    variants.push_back(generate(sizes, specialise(program, sizes), options, model.isa, threads, suffix, dumps, clock, choosing));
   }
   Dumps dumps(options.dump_ir);
-  variants.push_back(generate({}, std::move(program), options, threads, "", dumps, clock, choosing));
+  variants.push_back(generate({}, std::move(program), options, model.isa, threads, "", dumps, clock, choosing));
   if (!tuner) return variants;
   model.choices = tuner->decisions();
   model.tuning = tuner->counters();

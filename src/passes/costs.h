@@ -20,6 +20,8 @@ struct ProductToEstimate {
 struct PassCosts {
   // Seconds of the quickest implementation. Empty: nothing is known, and passes that weigh costs change nothing.
   std::function<double(const ProductToEstimate&)> product_s = {};
+  // Whether products of bytes are quicker than those of float32.
+  bool multiplies_bytes = false;
   // Of a program whose collective operations run beside its kernels, and of which all processes are compiled alike.
   std::optional<shard::Costs> beside = {};
 };

@@ -33,9 +33,9 @@ bool has_operators(const Program& program) {
 std::string fingerprint(const Program& program) { return sha256(to_text(program, {.provenance = true})).hex(); }
 
 // Graphs at core level are rebuilt as well, which merges equal nodes; only their text tells whether any were.
-bool decompose_program(Program& program) {
+bool decompose_program(Program& program, const PassCosts& costs) {
   const std::string before = has_operators(program) ? "" : fingerprint(program);
-  decompose(program);
+  decompose(program, {.multiplies_bytes = costs.multiplies_bytes});
   return before.empty() || fingerprint(program) != before;
 }
 
@@ -47,7 +47,7 @@ bool without_costs(Program& program, const PassCosts&) {
 // In this order, each line with the reason of its place.
 constexpr Pass kPasses[] = {
     // First: all others work on core operations.
-    {"decompose", "operators of PyTorch to core operations", false, without_costs<decompose_program>},
+    {"decompose", "operators of PyTorch to core operations", false, decompose_program},
     // Formulas leave arithmetic on numbers that only the model's arguments made known.
     {"fold-constants", "compute what does not depend on inputs", true, without_costs<fold_constants>},
     // By now only weights' own arithmetic is left of a batch norm's.

@@ -1,5 +1,6 @@
 #include "driver/pipeline/generate.h"
 
+#include "base/machine/machine.h"
 #include "driver/choices/choose_kernels.h"
 #include "driver/choices/choose_ways.h"
 #include "driver/choices/halide_kernels.h"
@@ -102,13 +103,15 @@ void take_attention_kernels(Program& program, const CompileModelOptions& options
 
 }  // namespace
 
-GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
-                          Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, const Isa& isa, int threads,
+                          std::string_view suffix, Dumps& dumps, PhaseClock& clock, const Choosing& choosing) {
   const bool is_for_gpu = options.target != codegen::Target::Cpu;
   dumps.write("import", [&] { return to_text(program, {.provenance = true}); });
   place_tensors(program, options);
   PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
   costs.beside = costs_beside(options);
+  // Pairs of 16 bits multiply no faster than float32, which has Winograd's method.
+  costs.multiplies_bytes = !is_for_gpu && (isa.vnni || isa.amx);
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
                        .costs = std::move(costs),
@@ -165,10 +168,11 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   std::vector<PhaseTime> phases;
   PhaseClock clock(phases);
   Dumps dumps(options.dump_ir);
-  if (!options.choose.lock) return generate({}, std::move(program), options, threads, "", dumps, clock, {}).code;
+  const Isa isa = options.package && !options.package->empty() ? options.package->back() : machine().isa;
+  if (!options.choose.lock) return generate({}, std::move(program), options, isa, threads, "", dumps, clock, {}).code;
   Cache none(StoreOptions{.enabled = false});
   tune::Tuner tuner(runtime_choices(), none, tuner_options(options));
-  return generate({}, std::move(program), options, threads, "", dumps, clock, {.tuner = &tuner}).code;
+  return generate({}, std::move(program), options, isa, threads, "", dumps, clock, {.tuner = &tuner}).code;
 }
 
 }  // namespace toroid

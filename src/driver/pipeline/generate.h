@@ -38,9 +38,9 @@ struct Choosing {
   const Toolchain* tools = nullptr;
 };
 
-// `when`, `suffix`: of the form of the program that this is.
-GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, int threads, std::string_view suffix,
-                          Dumps& dumps, PhaseClock& clock, const Choosing& choosing);
+// `when`, `suffix`: of the form of the program that this is. isa: of a package with several levels that of the most able one.
+GeneratedVariant generate(const SizeValues& when, Program program, const CompileModelOptions& options, const Isa& isa, int threads,
+                          std::string_view suffix, Dumps& dumps, PhaseClock& clock, const Choosing& choosing);
 
 // The C++ of a program's general form, as compile() would build it for `threads` compilers; no compiler is needed, and nothing is measured.
 // Consumes the program.

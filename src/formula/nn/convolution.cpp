@@ -68,17 +68,15 @@ Tensor of_channels(Tensor bias, size_t spatial) {
 
 }  // namespace
 
-Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g) {
+Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, bool multiplies_bytes) {
   const size_t spatial = spatial_rank(weight);
   require_groups(weight, g);
   require_geometry(g.stride, g.dilation, g.padding);
   g = per_dim(std::move(g), spatial);
   return with_batch(x, spatial, [&](Tensor batched) {
-    if (Tensor y = dequantised_convolution(batched, weight, g); y.defined()) {
-      return bias.defined() ? y + of_channels(bias, spatial) : y;
-    }
-    Tensor y =
-        batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
+    Tensor y = multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
+    if (y.defined()) return bias.defined() ? y + of_channels(bias, spatial) : y;
+    y = batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;
   });

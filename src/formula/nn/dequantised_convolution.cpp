@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/machine/machine.h"
 #include "formula/basics/operators.h"
 #include "formula/basics/windows.h"
 #include "formula/math/dequantised.h"
@@ -56,8 +55,6 @@ Tensor value_of(Tensor codes, Tensor zero, Tensor scale) {
 }  // namespace
 
 Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& g) {
-  // Pairs of 16 bits multiply no faster than float32, which has Winograd's method.
-  if (!machine().isa.vnni && !machine().isa.amx) return {};
   if (g.transposed || !g.groups.is_const(1) || x.dtype() != DType::F32 || weight.dtype() != DType::F32) return {};
   if (x.numel().is_const(0) || weight.numel().is_const(0)) return {};
   const std::optional<Dequantised> data = dequantised(x), filter = dequantised(weight);

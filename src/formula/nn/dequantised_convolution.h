@@ -5,7 +5,7 @@
 //   y = convolution(x, w)
 //
 // The product becomes one of bytes (math/dequantised_product.h). Channels are last in its rows, so that a window's row is copied whole.
-// Groups and transposed convolutions stay as they are: a group's rows are short. So does all on machines without AVX512_VNNI and AMX.
+// Groups and transposed convolutions stay as they are: a group's rows are short.
 #pragma once
 
 #include "formula/nn/convolution.h"

@@ -133,11 +133,12 @@ void refuse_arguments(const Args& a) {
 
 class GraphDecomposer {
  public:
-  GraphDecomposer(Program& program, const Graph& source, Graph& target, RandomStreams& streams)
+  GraphDecomposer(Program& program, const Graph& source, Graph& target, RandomStreams& streams, const DecomposeOptions& options)
       : program_(program),
         source_(source),
         target_(target),
         streams_(streams),
+        options_(options),
         builder_(target, *program.symbols, &program.guards),
         memory_(builder_, [this](Builder& b, const ViewStep& step, Tensor x) { return apply_view(b, step, x); }),
         views_(source.num_values()),
@@ -400,6 +401,7 @@ class GraphDecomposer {
     streams_.begin_node();
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     d.has_duals = has_duals_;
+    d.multiplies_bytes = options_.multiplies_bytes;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
@@ -530,6 +532,7 @@ class GraphDecomposer {
   const Graph& source_;
   Graph& target_;
   RandomStreams& streams_;
+  const DecomposeOptions& options_;
   Builder builder_;
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
@@ -568,7 +571,7 @@ std::string missing_message(const std::vector<MissingOp>& missing) {
 
 }  // namespace
 
-void decompose(Program& program) {
+void decompose(Program& program, const DecomposeOptions& options) {
   if (const std::vector<MissingOp> missing = missing_ops(program); !missing.empty()) {
     Error error(ErrorKind::Unsupported, missing_message(missing));
     for (const MissingOp& op : missing) {
@@ -587,7 +590,7 @@ void decompose(Program& program) {
   RandomStreams streams;
   for (Graph& subgraph : program.subgraphs) {
     Graph core;
-    GraphDecomposer decomposer(program, subgraph, core, streams);
+    GraphDecomposer decomposer(program, subgraph, core, streams, options);
     decomposer.run();
     auto refuse = [](auto, Tensor) {
       throw Error(ErrorKind::Unsupported, "a subgraph of a control-flow operator updates a tensor from outside in place");
@@ -597,7 +600,7 @@ void decompose(Program& program) {
   }
 
   Graph core;
-  GraphDecomposer decomposer(program, program.graph, core, streams);
+  GraphDecomposer decomposer(program, program.graph, core, streams, options);
   decomposer.run();
   program.outputs.resize(core.outputs.size());
   auto add_output = [&](OutputKind kind, const std::string& target, Tensor value) {

@@ -97,6 +97,7 @@ struct Decomposer {
   std::optional<TensorType> memory_type = {};
   // The graph computes forward-mode derivatives (forward_mode.h), which some operators end.
   bool has_duals = false;
+  bool multiplies_bytes = false;  // as of DecomposeOptions
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -214,11 +215,16 @@ Decomposition find_decomposition(const Schema& schema);
 // Whether there is one, or one for complex tensors (complex.h).
 bool is_supported(const Schema& schema);
 
+struct DecomposeOptions {
+  // Products of bytes are quicker than those of float32: convolutions of dequantised tensors become such.
+  bool multiplies_bytes = false;
+};
+
 // The whole graph (and subgraphs) at core level. Takes a program as importers and the text reader make it, in which each node refers to
 // nodes before it. Keeps inputs, outputs and names; where the model records a result's type, the decomposed type must agree (a disagreement
 // is toroid's fault, or the model's). Verifies what it made: sizes that contradict each other throw Error{InvalidModel}.
 // Throws Error{Unsupported} listing every operator without a decomposition.
-void decompose(Program& program);
+void decompose(Program& program, const DecomposeOptions& options = {});
 
 // An operator the program uses and toroid cannot compile.
 struct MissingOp {

@@ -10,20 +10,21 @@
 namespace toroid {
 namespace {
 
-Tensor convolve(const Args& a, const formula::ConvolutionGeometry& geometry) {
-  return formula::convolution(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry);
+Tensor convolve(const Decomposer& d, const Args& a, const formula::ConvolutionGeometry& geometry) {
+  return formula::convolution(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry, d.multiplies_bytes);
 }
 
-std::vector<Tensor> conv(Decomposer&, const Args& a) {
-  return {convolve(a, {.stride = a.integers("stride"),
-                       .padding = a.integers("padding"),
-                       .dilation = a.integers("dilation"),
-                       .output_padding = {},
-                       .transposed = false,
-                       .groups = a.integer("groups")})};
+std::vector<Tensor> conv(Decomposer& d, const Args& a) {
+  return {convolve(d, a,
+                   {.stride = a.integers("stride"),
+                    .padding = a.integers("padding"),
+                    .dilation = a.integers("dilation"),
+                    .output_padding = {},
+                    .transposed = false,
+                    .groups = a.integer("groups")})};
 }
 
-std::vector<Tensor> conv_named_padding(Decomposer&, const Args& a) {
+std::vector<Tensor> conv_named_padding(Decomposer& d, const Args& a) {
   const formula::ConvolutionGeometry geometry{.stride = a.integers("stride"),
                                               .padding = Sizes{0},
                                               .dilation = a.integers("dilation"),
@@ -31,29 +32,31 @@ std::vector<Tensor> conv_named_padding(Decomposer&, const Args& a) {
                                               .transposed = false,
                                               .groups = a.integer("groups")};
   const std::string mode = a.text("padding");
-  if (mode == "valid") return {convolve(a, geometry)};
+  if (mode == "valid") return {convolve(d, a, geometry)};
   if (mode == "same") {
     return {formula::convolution_same(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry)};
   }
   throw Error(ErrorKind::InvalidModel, fmt::format("convolution padding '{}'", mode));
 }
 
-std::vector<Tensor> conv_transpose(Decomposer&, const Args& a) {
-  return {convolve(a, {.stride = a.integers("stride"),
-                       .padding = a.integers("padding"),
-                       .dilation = a.integers("dilation"),
-                       .output_padding = a.integers("output_padding"),
-                       .transposed = true,
-                       .groups = a.integer("groups")})};
+std::vector<Tensor> conv_transpose(Decomposer& d, const Args& a) {
+  return {convolve(d, a,
+                   {.stride = a.integers("stride"),
+                    .padding = a.integers("padding"),
+                    .dilation = a.integers("dilation"),
+                    .output_padding = a.integers("output_padding"),
+                    .transposed = true,
+                    .groups = a.integer("groups")})};
 }
 
-std::vector<Tensor> convolution(Decomposer&, const Args& a) {
-  return {convolve(a, {.stride = a.integers("stride"),
-                       .padding = a.integers("padding"),
-                       .dilation = a.integers("dilation"),
-                       .output_padding = a.integers("output_padding"),
-                       .transposed = a.flag("transposed"),
-                       .groups = a.integer("groups")})};
+std::vector<Tensor> convolution(Decomposer& d, const Args& a) {
+  return {convolve(d, a,
+                   {.stride = a.integers("stride"),
+                    .padding = a.integers("padding"),
+                    .dilation = a.integers("dilation"),
+                    .output_padding = a.integers("output_padding"),
+                    .transposed = a.flag("transposed"),
+                    .groups = a.integer("groups")})};
 }
 
 formula::BlockGeometry block_geometry(const Args& a) {

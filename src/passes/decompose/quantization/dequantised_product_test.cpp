@@ -2,7 +2,6 @@
 // (tests/programs/products_of_quantised_values.txt).
 #include <gtest/gtest.h>
 
-#include "base/machine/machine_for_test.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "passes/decompose/engine/decompose.h"
@@ -11,10 +10,10 @@ namespace toroid {
 namespace {
 
 // The dtypes of the products in a program: "i32 f32".
-std::string products_of(const std::string& inputs, const std::string& body) {
+std::string products_of(const std::string& inputs, const std::string& body, bool multiplies_bytes = false) {
   Program program = parse_text("graph(" + inputs + ") {\n" + body + "  return y\n}");
   verify(program, Level::Import);
-  decompose(program);
+  decompose(program, {.multiplies_bytes = multiplies_bytes});
   verify(program, Level::Core);
   std::string dtypes;
   for (const Node& node : program.graph.nodes()) {
@@ -50,19 +49,18 @@ TEST(DequantisedProduct, OfTwoDequantisedFactorsIsOneOfIntegers) {
 }
 
 TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfTheirWindows) {
-  Machine with_dot_products;
-  with_dot_products.isa.vnni = true;
-  const MachineScope scope(with_dot_products);
   const std::string inputs = "x: u8[2, 6, 9, 9], q: i8[8, 6, 3, 3], s: f32[8], z: i64[8], e: f64[], zero: i64[]";
   const std::string filters =
       "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
       "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n";
-  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n"), "i32 of i8");
+  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n", true), "i32 of i8");
+  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n"), "");
   // Of a zero point that is not known the margins would not be either.
   EXPECT_EQ(products_of(inputs,
                         "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
                         "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor.tensor(x, e, zero, 0, 255, dtype.u8)\n"
-                        "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1])\n"),
+                        "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1])\n",
+                        true),
             "");
 }
 
