@@ -166,13 +166,39 @@ def test_texts_say_where_tensors_are():
         text_of(lambda x: x + 1, ((4,), "xpu:0"))
 
 
-def test_programs_for_a_gpu_that_is_emulated():
-    def run(graph, device, *given):
-        program = _core.compile_graph(graph.text, {}, {"device": device}, allocator())
-        results = graph.results
-        program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * len(results))
-        return program.call([*given], graph.inputs, -1)
+def run(graph, device, *given):
+    program = _core.compile_graph(graph.text, {}, {"device": device}, allocator())
+    results = graph.results
+    program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * len(results))
+    return program.call([*given], graph.inputs, -1)
 
+
+def test_attention_that_pytorch_gives_to_cudnn():
+    """Its results have numbers among them, and its logarithms of sums one dim more than others'."""
+
+    def forward(q, k, v):
+        out, sums, *_ = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, True, False)
+        return out, sums
+
+    def backward(grad, q, k, v, out, sums):
+        none = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, True, False)
+        return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            grad, q, k, v, out, sums, none[6], none[7], None, None, None, none[4], none[5], 0.0, True
+        )
+
+    sizes = (2, 3, 5, 8)
+    q, k, v, grad = (torch.randn(sizes, requires_grad=i < 3) for i in range(4))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    gradients = torch.autograd.grad(expected, (q, k, v), grad)
+    q, k, v = (each.detach() for each in (q, k, v))
+    out, sums = run(text_of(forward, *[(sizes, "cuda:0")] * 3), "emulated-cuda", q, k, v)
+    assert sums.shape == (2, 3, 5, 1)
+    close(out, expected)
+    graph = text_of(backward, *[(sizes, "cuda:0")] * 5, ((2, 3, 5, 1), "cuda:0"))
+    close(run(graph, "emulated-cuda", grad, q, k, v, out, sums), gradients)
+
+
+def test_programs_for_a_gpu_that_is_emulated():
     x, w = torch.randn(4, 8), torch.randn(5, 8)
     graph = text_of(lambda x, w: (x @ w.t()).softmax(-1).t(), ((4, 8), "cuda:0"), ((5, 8), "cuda:0"))
     close(run(graph, "emulated-cuda", x, w)[0], (x @ w.t()).softmax(-1).t())

@@ -490,6 +490,8 @@ class _Writer:
                 results.append((part, self.type_of(each)))
             elif each is None:
                 results.append((part, "f32[]"))
+            elif isinstance(each, (int, torch.SymInt)):  # who uses it has it as a number
+                results.append((part, "i64[]"))
             else:
                 raise Refused(f"results of type {type(each).__name__} are not supported", node)
         return results

@@ -70,9 +70,11 @@ std::vector<Tensor> flash_attention_for_cpu(Decomposer&, const Args& a) {
 
 // ---- what the fused kernels of other devices keep -------------------------------------------------------------------
 
-// Log-sums in the size that the kernel allocates: none when nobody wants them, or more rows than there are queries.
+// Log-sums in the size that the kernel allocates: none when nobody wants them, or more rows than there are queries. cuDNN's have one more
+// dim, of size 1.
 Tensor sized_log_sums(Tensor log_sums, const TensorType& recorded) {
   Builder& b = log_sums.builder();
+  if (recorded.rank() == log_sums.rank() + 1 && recorded.sizes.back().is_const(1)) return b.reshape(log_sums, recorded.sizes);
   const sym::Expr rows = log_sums.size(-1), size = recorded.sizes.empty() ? rows : recorded.sizes.back();
   if (recorded.rank() == log_sums.rank() && sym::known_eq(size, rows)) return log_sums;
   if (size.is_const(0) || recorded.rank() != log_sums.rank()) return b.full(recorded.sizes, recorded.dtype, 0.0);
@@ -115,7 +117,9 @@ std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   }
   const formula::AttentionOperands in = attention_inputs(a, mask_name);
   Tensor grad = a.tensor(has_parameter(a, "grad_out_") ? "grad_out_" : "grad_out");
-  const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), a.tensor("logsumexp"));
+  Tensor log_sums = a.tensor("logsumexp");
+  if (log_sums.rank() == grad.rank()) log_sums = d.b.reshape(log_sums, log_sums.sizes().first(log_sums.sizes().size() - 1));
+  const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), log_sums);
   std::vector<Tensor> gradients = {of.q, of.k, of.v, of.scores};
   gradients.resize(a.schema().results.size());
   if (!has_parameter(a, "grad_input_mask")) return gradients;
