@@ -1,6 +1,8 @@
 // ATen's convolutions in all their spellings, im2col and its transpose.
 #include "formula/nn/convolution.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -14,49 +16,31 @@ Tensor convolve(const Decomposer& d, const Args& a, const formula::ConvolutionGe
   return formula::convolution(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry, d.multiplies_bytes);
 }
 
-std::vector<Tensor> conv(Decomposer& d, const Args& a) {
-  return {convolve(d, a,
-                   {.stride = a.integers("stride"),
-                    .padding = a.integers("padding"),
-                    .dilation = a.integers("dilation"),
-                    .output_padding = {},
-                    .transposed = false,
-                    .groups = a.integer("groups")})};
+formula::ConvolutionGeometry geometry(const Args& a, Sizes padding, Sizes output_padding = {}, bool transposed = false) {
+  return {.stride = a.integers("stride"),
+          .padding = std::move(padding),
+          .dilation = a.integers("dilation"),
+          .output_padding = std::move(output_padding),
+          .transposed = transposed,
+          .groups = a.integer("groups")};
 }
 
+std::vector<Tensor> conv(Decomposer& d, const Args& a) { return {convolve(d, a, geometry(a, a.integers("padding")))}; }
+
 std::vector<Tensor> conv_named_padding(Decomposer& d, const Args& a) {
-  const formula::ConvolutionGeometry geometry{.stride = a.integers("stride"),
-                                              .padding = Sizes{0},
-                                              .dilation = a.integers("dilation"),
-                                              .output_padding = {},
-                                              .transposed = false,
-                                              .groups = a.integer("groups")};
   const std::string mode = a.text("padding");
-  if (mode == "valid") return {convolve(d, a, geometry)};
-  if (mode == "same") {
-    return {formula::convolution_same(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry)};
-  }
+  if (mode == "valid") return {convolve(d, a, geometry(a, Sizes{0}))};
+  if (mode == "same")
+    return {formula::convolution_same(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry(a, Sizes{0}))};
   throw Error(ErrorKind::InvalidModel, fmt::format("convolution padding '{}'", mode));
 }
 
 std::vector<Tensor> conv_transpose(Decomposer& d, const Args& a) {
-  return {convolve(d, a,
-                   {.stride = a.integers("stride"),
-                    .padding = a.integers("padding"),
-                    .dilation = a.integers("dilation"),
-                    .output_padding = a.integers("output_padding"),
-                    .transposed = true,
-                    .groups = a.integer("groups")})};
+  return {convolve(d, a, geometry(a, a.integers("padding"), a.integers("output_padding"), true))};
 }
 
 std::vector<Tensor> convolution(Decomposer& d, const Args& a) {
-  return {convolve(d, a,
-                   {.stride = a.integers("stride"),
-                    .padding = a.integers("padding"),
-                    .dilation = a.integers("dilation"),
-                    .output_padding = a.integers("output_padding"),
-                    .transposed = a.flag("transposed"),
-                    .groups = a.integer("groups")})};
+  return {convolve(d, a, geometry(a, a.integers("padding"), a.integers("output_padding"), a.flag("transposed")))};
 }
 
 formula::BlockGeometry block_geometry(const Args& a) {
