@@ -41,7 +41,7 @@ std::shared_ptr<RuntimePool> own_pool_of(const ToroidContextOptions& options) {
     fail(TOROID_ERROR_ARGUMENT, "'processors' are of a context's own threads, and 'threads' is 0");
   if (options.threads == 0) return nullptr;
   std::vector<int> processors(options.processors, options.processors + options.num_processors);
-  const std::vector<int> allowed = allowed_processors();
+  const std::vector<int> allowed = processors.empty() ? processors : allowed_processors();
   for (const int processor : processors) {
     if (!allowed.empty() && !std::binary_search(allowed.begin(), allowed.end(), processor))
       fail(TOROID_ERROR_ARGUMENT, "'processors' has {}, which the process may not run on", processor);

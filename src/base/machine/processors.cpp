@@ -11,6 +11,17 @@
 namespace toroid {
 namespace {
 
+// Of processors with numbers below `most`, which may be more than a cpu_set_t has. Empty at first.
+class ProcessorSet {
+ public:
+  explicit ProcessorSet(int most) : words_(CPU_ALLOC_SIZE(most) / sizeof(unsigned long)) {}
+  size_t bytes() const { return words_.size() * sizeof(unsigned long); }
+  cpu_set_t* get() { return reinterpret_cast<cpu_set_t*>(words_.data()); }
+
+ private:
+  std::vector<unsigned long> words_;
+};
+
 // The first of a small file of the system's; "" where it cannot be read.
 std::string start_of(const std::string& path) {
   constexpr size_t kMost = 16 << 10;
@@ -73,13 +84,11 @@ bool has_controller(std::string_view list, std::string_view name) {
 std::vector<int> allowed_processors() {
   constexpr int kMost = 1 << 16;
   for (int most = CPU_SETSIZE; most <= kMost; most *= 2) {
-    const size_t bytes = CPU_ALLOC_SIZE(most);
-    std::vector<unsigned long> words((bytes + sizeof(unsigned long) - 1) / sizeof(unsigned long));
-    auto* const set = reinterpret_cast<cpu_set_t*>(words.data());
-    if (::sched_getaffinity(0, bytes, set) != 0) continue;  // the system knows more processors
+    ProcessorSet set(most);
+    if (::sched_getaffinity(0, set.bytes(), set.get()) != 0) continue;  // the system knows more processors
     std::vector<int> result;
     for (int i = 0; i < most; ++i) {
-      if (CPU_ISSET_S(static_cast<size_t>(i), bytes, set)) result.push_back(i);
+      if (CPU_ISSET_S(static_cast<size_t>(i), set.bytes(), set.get())) result.push_back(i);
     }
     return result;
   }
@@ -88,11 +97,9 @@ std::vector<int> allowed_processors() {
 
 bool stay_on_processor(int processor) {
   if (processor < 0) return false;
-  const size_t bytes = CPU_ALLOC_SIZE(processor + 1);
-  std::vector<unsigned long> words((bytes + sizeof(unsigned long) - 1) / sizeof(unsigned long));
-  auto* const set = reinterpret_cast<cpu_set_t*>(words.data());
-  CPU_SET_S(static_cast<size_t>(processor), bytes, set);
-  return ::sched_setaffinity(0, bytes, set) == 0;
+  ProcessorSet set(processor + 1);
+  CPU_SET_S(static_cast<size_t>(processor), set.bytes(), set.get());
+  return ::sched_setaffinity(0, set.bytes(), set.get()) == 0;
 }
 
 // Lines are "0::/path" of version 2, and "4:cpu,cpuacct:/path" of version 1.
