@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "formula/basics/channels.h"
 #include "formula/basics/operators.h"
-#include "formula/nn/dequantised_convolution.h"
+#include "formula/quantization/dequantised_convolution.h"
 
 namespace toroid::formula {
 
@@ -59,13 +60,6 @@ void require_groups(Tensor weight, const ConvolutionGeometry& g) {
               fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups), to_string(weight.type())));
 }
 
-// [O] beside [N, O, i…].
-Tensor of_channels(Tensor bias, size_t spatial) {
-  Sizes sizes(spatial + 1, 1);
-  sizes[0] = bias.size(0);
-  return bias.builder().reshape(bias, sizes);
-}
-
 }  // namespace
 
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, bool multiplies_bytes) {
@@ -75,7 +69,7 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, 
   g = per_dim(std::move(g), spatial);
   return with_batch(x, spatial, [&](Tensor batched) {
     Tensor y = multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
-    if (y.defined()) return bias.defined() ? y + of_channels(bias, spatial) : y;
+    if (y.defined()) return bias.defined() ? y + per_channel(bias, y.rank()) : y;
     y = batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;

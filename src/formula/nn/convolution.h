@@ -21,7 +21,7 @@ void require_geometry(const Sizes& stride, const Sizes& dilation, const Sizes& p
 
 // x [N, C, i…], or [C, i…] and a result without N; weight [O, C/groups, k…], when transposed [C, O/groups, k…]; bias [O] or undefined. All
 // of one floating dtype, which the result has. multiplies_bytes: of dequantised tensors it is a product of integers where it can be
-// (dequantised_convolution.h). Throws Error{InvalidModel} where these do not fit.
+// (quantization/dequantised_convolution.h). Throws Error{InvalidModel} where these do not fit.
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry geometry, bool multiplies_bytes = false);
 
 // … with a padding of dilation*(kernel - 1) zeros a dim, so that with a stride of 1 the result is as large as x: of an odd number the end

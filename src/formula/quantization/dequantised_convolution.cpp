@@ -1,4 +1,4 @@
-#include "formula/nn/dequantised_convolution.h"
+#include "formula/quantization/dequantised_convolution.h"
 
 #include <cmath>
 #include <optional>
