@@ -330,8 +330,8 @@ typedef struct ToroidRunOptions {
    * row-major order, at a multiple of 16; without them outputs are tensors there, whose deleter may be called once nothing uses them any
    * more. Late outputs are memory of the context's, which holds until its next run. */
   void* stream;
-  /* Not 0: of a program for GPUs no input of which is on its GPU, all that it has there is started on `stream` nevertheless, and given there:
-   * it has none, or all of them are the processor's. Else such a run copies, and waits. */
+  /* Not 0: of a program for GPUs no input of which is on its GPU, all that it has there is started on `stream` nevertheless, and given
+   * there: it has none, or all of them are the processor's. Else such a run copies, and waits. */
   int32_t on_gpu;
 } ToroidRunOptions;
 

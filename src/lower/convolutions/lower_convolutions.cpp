@@ -87,7 +87,7 @@ void Lowering::lower_packed_convolution(const Node& node) {
   define_convolution(node, out);
 }
 
-// The value with its channels next to each other, in packs of so many elements; a copy where it does not lie so. `as_a_whole`: without gaps.
+// The value with its channels next to each other, in packs of so many elements; a copy where it does not lie so. `as_a_whole`: no gaps.
 loop::Operand Lowering::operand_in_packs(const Node& node, ValueId id, bool as_a_whole, int pack) {
   std::vector<sym::Expr> made = sizes(id);
   made[1] = sym::align_up(made[1], pack);

@@ -22,7 +22,8 @@ loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId v
 bool is_packed_convolution(const Graph& graph, const Node& node);
 
 // Groups of few channels, of which a block takes several (codegen/cuda/prelude/group_convolution.inc): of 16-bit floats, with four channels
-// or whole packs, up to 64, and up to 64 filters in fours. By `filters` [O, C, taps…], with O in eights. The window of sixteen pixels must fit a block's shared memory.
+// or whole packs, up to 64, and up to 64 filters in fours. By `filters` [O, C, taps…], with O in eights. The window of sixteen pixels must
+// fit a block's shared memory.
 bool has_narrow_groups(const Convolution& op, DType dtype, const std::vector<sym::Expr>& filters);
 // Of which the window and the sums of a block's pixels take so many bytes at most.
 inline constexpr int64_t kMostGroupBytes = int64_t{80} << 10;

@@ -108,7 +108,8 @@ class ExplicitCopies {
         .help("PyTorch takes tensors of one device, and beside those on a GPU single numbers on the CPU: move one with .to() in the model");
   }
 
-  // All of it is on the GPU, whose planner has the subgraphs: what is on the CPU is copied there, and results that are to be on the CPU back.
+  // All of it is on the GPU, whose planner has the subgraphs: what is on the CPU is copied there, and results that are to be on the CPU
+  // are copied back.
   void add_control_flow(const Node& node, std::vector<ValueId> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!is_on_gpu(source_.type(node.inputs[i]))) inputs[i] = copied(node, node.inputs[i], gpu_);

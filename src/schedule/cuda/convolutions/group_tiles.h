@@ -1,8 +1,8 @@
 // Convolutions of groups with few channels, in tiles on a GPU (codegen/cuda/prelude/group_convolution.inc).
 //
 // In tiles of filters, as other convolutions have them, a group of four channels and filters would use a small part of what tensor cores
-// multiply. Here a block has a tile of an image's pixels for several groups, GpuTiles with `groups`, and a warp multiplies the pixels of one
-// group by its filters alone.
+// multiply. Here a block has a tile of an image's pixels for several groups, GpuTiles with `groups`, and a warp multiplies the pixels of
+// one group by its filters alone.
 #pragma once
 
 #include <cstdint>
