@@ -131,6 +131,15 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(result, x.repeat(2, 1))
         self.assertEqual(rows, 10)
 
+    def test_vmap(self):
+        class PerRow(torch.nn.Module):
+            def forward(self, x, y):
+                return torch.vmap(lambda a, b: (a * b).sum() + a.max())(x, y)
+
+        inputs = torch.randn(3, 5), torch.randn(3, 5)
+        compiled = toroid.compile(torch.export.export(PerRow(), inputs, strict=False))
+        torch.testing.assert_close(compiled(*inputs), PerRow()(*inputs))
+
     def test_torchscript_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             scripted = torch.jit.script(torch.nn.Linear(2, 2))

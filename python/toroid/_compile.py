@@ -101,7 +101,7 @@ def _model_file(model, folder):
         import torch
 
         path = os.path.join(folder, "model.pt2")
-        torch.export.save(_without_subclasses(model), path)
+        torch.export.save(_for_file(model), path)
         return path
     if not isinstance(model, (str, bytes, os.PathLike)):
         kind = type(model).__qualname__
@@ -117,11 +117,13 @@ def _model_file(model, folder):
     return path
 
 
-def _without_subclasses(exported):
-    """The program itself; of one with tensor subclasses, or torchao's operators, one that PyTorch has taken apart."""
-    names = (str(node.target) for node in exported.graph_module.graph.nodes if node.op == "call_function")
-    is_apart = not any(name.startswith(("export.access_subclass_inner_tensor", "torchao.")) for name in names)
-    return exported if is_apart else exported.run_decompositions()
+def _for_file(exported):
+    """The program itself; of one that a file cannot hold, or toroid read, one that PyTorch has taken apart: with tensor subclasses,
+    torchao's operators, or torch.vmap's steps, which exports before dispatch have."""
+    calls = [node.target for node in exported.graph_module.graph.nodes if node.op == "call_function"]
+    named = any(str(call).startswith(("export.access_subclass_inner_tensor", "torchao.")) for call in calls)
+    of_vmap = any(getattr(call, "__module__", None) == "torch._functorch.predispatch" for call in calls)
+    return exported.run_decompositions() if named or of_vmap else exported
 
 
 _TORCHSCRIPT_HELP = (

@@ -20,8 +20,8 @@ uint64_t meminfo(const std::string& wanted) {
 }
 
 // A file of one number; "max" and no file are UINT64_MAX.
-uint64_t control_group(const char* name) {
-  std::ifstream file(std::string("/sys/fs/cgroup/") + name);
+uint64_t number_in(const std::string& path) {
+  std::ifstream file(path);
   uint64_t bytes = 0;
   return file >> bytes ? bytes : UINT64_MAX;
 }
@@ -33,13 +33,20 @@ uint64_t address_space() {
 
 }  // namespace
 
-uint64_t total_memory_bytes() { return std::min({meminfo("MemTotal"), control_group("memory.max"), address_space()}); }
-
-uint64_t available_memory_bytes() {
-  const uint64_t limit = control_group("memory.max");
-  const uint64_t used = control_group("memory.current");
-  const uint64_t left = limit == UINT64_MAX || used == UINT64_MAX ? UINT64_MAX : limit - std::min(limit, used);
-  return std::min(meminfo("MemAvailable"), left);
+GroupMemory memory_of_groups(std::string_view groups, const std::string& root) {
+  GroupMemory least;
+  for_each_control_group(groups, "memory", root, [&](const std::string& folder, int version) {
+    const bool is_new = version == 2;
+    const uint64_t limit = number_in(folder + (is_new ? "/memory.max" : "/memory.limit_in_bytes"));
+    const uint64_t used = number_in(folder + (is_new ? "/memory.current" : "/memory.usage_in_bytes"));
+    least.limit = std::min(least.limit, limit);
+    if (limit != UINT64_MAX && used != UINT64_MAX) least.left = std::min(least.left, limit - std::min(limit, used));
+  });
+  return least;
 }
+
+uint64_t total_memory_bytes() { return std::min({meminfo("MemTotal"), memory_of_groups(own_control_groups()).limit, address_space()}); }
+
+uint64_t available_memory_bytes() { return std::min(meminfo("MemAvailable"), memory_of_groups(own_control_groups()).left); }
 
 }  // namespace toroid

@@ -1,12 +1,12 @@
 #include "base/machine/processors.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <thread>
+
+#include "base/machine/control_groups.h"
 
 namespace toroid {
 namespace {
@@ -22,17 +22,6 @@ class ProcessorSet {
   std::vector<unsigned long> words_;
 };
 
-// The first of a small file of the system's; "" where it cannot be read.
-std::string start_of(const std::string& path) {
-  constexpr size_t kMost = 16 << 10;
-  std::string text(kMost, '\0');
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const ssize_t bytes = file < 0 ? 0 : ::read(file, text.data(), kMost);
-  if (file >= 0) ::close(file);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes)));
-  return text;
-}
-
 // The number that the text begins with, which is taken off it with the blank behind it; 0 where there is none, as for "max" and -1.
 int64_t take_number(std::string_view& text) {
   int64_t number = 0;
@@ -46,37 +35,13 @@ int whole_processors(int64_t quota, int64_t period) {
   return static_cast<int>(std::clamp<int64_t>(quota / period, 1, INT_MAX));
 }
 
-int of_version_2(const std::string& folder) {
-  const std::string text = start_of(folder + "/cpu.max");
-  std::string_view left = text;
-  const int64_t quota = take_number(left);
-  return whole_processors(quota, take_number(left));
-}
-
-int of_version_1(const std::string& folder) {
-  const std::string quota = start_of(folder + "/cpu.cfs_quota_us"), period = start_of(folder + "/cpu.cfs_period_us");
-  std::string_view quota_left = quota, period_left = period;
-  return whole_processors(take_number(quota_left), take_number(period_left));
-}
-
-// Of the group and of all around it. In a container the path may be one of the machine's, of which only the end is there, or nothing.
-int least_on_path(std::string folder, std::string_view path, int (*of_folder)(const std::string&)) {
-  int least = of_folder(folder);
-  if (path.size() < 2) return least;
-  for (const char c : path) {
-    if (c == '/') least = std::min(least, of_folder(folder));
-    folder.push_back(c);
-  }
-  return std::min(least, of_folder(folder));
-}
-
-bool has_controller(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    if (list.substr(0, comma) == name) return true;
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-  }
-  return false;
+int processors_of_group(const std::string& folder, int version) {
+  const bool one_file = version == 2;
+  std::string limit = start_of_file(folder + (one_file ? "/cpu.max" : "/cpu.cfs_quota_us"));
+  if (!one_file) limit += start_of_file(folder + "/cpu.cfs_period_us");
+  std::string_view left = limit;
+  const int64_t time = take_number(left);
+  return whole_processors(time, take_number(left));
 }
 
 }  // namespace
@@ -102,26 +67,17 @@ bool stay_on_processor(int processor) {
   return ::sched_setaffinity(0, set.bytes(), set.get()) == 0;
 }
 
-// Lines are "0::/path" of version 2, and "4:cpu,cpuacct:/path" of version 1.
 int processors_of_groups(std::string_view groups, const std::string& root) {
   int least = INT_MAX;
-  while (!groups.empty()) {
-    const size_t end = groups.find('\n');
-    const std::string_view line = groups.substr(0, end);
-    groups.remove_prefix(end == std::string_view::npos ? groups.size() : end + 1);
-    const size_t first = line.find(':'), second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, least_on_path(root, path, of_version_2));
-    if (has_controller(controllers, "cpu")) least = std::min(least, least_on_path(root + "/cpu", path, of_version_1));
-  }
+  for_each_control_group(groups, "cpu", root,
+                         [&](const std::string& folder, int version) { least = std::min(least, processors_of_group(folder, version)); });
   return least;
 }
 
 int usable_processors() {
   const size_t allowed = allowed_processors().size();
   const int count = allowed > 0 ? static_cast<int>(allowed) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::min(count, processors_of_groups(start_of("/proc/self/cgroup")));
+  return std::min(count, processors_of_groups(own_control_groups()));
 }
 
 }  // namespace toroid

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/machine/control_groups.h"
+
 namespace toroid {
 
 // The processors that the calling thread may run on, by their numbers in the system, the lowest first: its affinity mask, as taskset and
@@ -16,8 +18,8 @@ std::vector<int> allowed_processors();
 // INT_MAX where none limits it. A part of a processor is left out: threads that wait for each other spin, and a group that has used up its
 // time is stopped. groups: the text of /proc/self/cgroup. root: where control groups are mounted.
 //
-// Linux's Documentation/admin-guide/cgroup-v2.rst ("cpu.max") and Documentation/scheduler/sched-bwc.rst (cpu.cfs_quota_us of version 1).
-int processors_of_groups(std::string_view groups, const std::string& root = "/sys/fs/cgroup");
+// Files: cpu.max of version 2; cpu.cfs_quota_us of version 1, Linux's Documentation/scheduler/sched-bwc.rst.
+int processors_of_groups(std::string_view groups, const std::string& root = kControlGroups);
 
 // Keeps the calling thread on one processor. False where the system does not let it.
 bool stay_on_processor(int processor);

@@ -1,4 +1,4 @@
-#include "base/machine/processors.h"
+#include "base/machine/control_groups.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "base/machine/memory.h"
+#include "base/machine/processors.h"
 
 namespace toroid {
 namespace {
@@ -55,6 +58,24 @@ TEST_F(ControlGroups, BothVersionsAtOnce) {
   write("cpu.max", "600000 100000\n");
   EXPECT_EQ(processors_of_groups("12:cpuset:/\n5:cpu,cpuacct:/service\n0::/\n", root_), 4);
   EXPECT_EQ(processors_of_groups("5:cpuset,cpuacct:/service\n", root_), INT_MAX) << "the limit is that of another controller";
+}
+
+TEST_F(ControlGroups, MemoryOfAGroupAndThoseAroundIt) {
+  EXPECT_EQ(memory_of_groups("0::/\n", root_).limit, UINT64_MAX);
+  write("pods/memory.max", "5000\n");
+  write("pods/memory.current", "4500\n");
+  write("pods/one/memory.max", "4000\n");
+  write("pods/one/memory.current", "1000\n");
+  write("pods/two/memory.max", "max\n");
+  write("pods/two/memory.current", "3500\n");
+  EXPECT_EQ(memory_of_groups("0::/pods/one\n", root_).limit, 4000u);
+  EXPECT_EQ(memory_of_groups("0::/pods/one\n", root_).left, 500u) << "the group around it has no more";
+  EXPECT_EQ(memory_of_groups("0::/pods/two\n", root_).limit, 5000u);
+  write("memory/service/memory.limit_in_bytes", "3000\n");
+  write("memory/service/memory.usage_in_bytes", "3100\n");
+  EXPECT_EQ(memory_of_groups("9:memory:/service\n0::/pods/one\n", root_).limit, 3000u);
+  EXPECT_EQ(memory_of_groups("9:memory:/service\n", root_).left, 0u);
+  EXPECT_EQ(memory_of_groups("9:cpu:/service\n", root_).limit, UINT64_MAX) << "the limit is that of another controller";
 }
 
 TEST(Processors, AreThoseThatTheThreadMayRunOn) {
