@@ -16,6 +16,7 @@ constexpr LibraryOp kLibraryOps[] = {
     {"collectives.reduce_scatter", collectives::reduce_scatter},
     {"collectives.all_to_all", collectives::all_to_all},
     {"collectives.broadcast", collectives::broadcast},
+    {"collectives.swap", collectives::swap},
     {kDeviceCopy, device::copy},
     {"linalg.cholesky", linalg::cholesky},
     {"linalg.cholesky_solve", linalg::cholesky_solve},

@@ -16,6 +16,7 @@
 #include "passes/fold_constants.h"
 #include "passes/merge_products.h"
 #include "passes/shard/micro_batches.h"
+#include "passes/shard/swap_sums.h"
 #include "support/hash.h"
 
 namespace toroid {
@@ -58,6 +59,8 @@ constexpr Pass kPasses[] = {
     {"fold-masks", "attention's masks that are true everywhere or a triangle", true, without_costs<fold_masks>},
     // Behind what makes products larger: halves are weighed by their times.
     {"split-batch", "compute for one half of a batch while the other one's is communicated", true, split_batch},
+    // Behind it: it knows reductions, and halves are what is large enough or not.
+    {"swap-sums", "two processes swap what they add, which kernels behind that add", true, swap_sums},
     // Last: what the others put something else in the place of.
     {"dead-code", "remove what nobody uses", false, without_costs<remove_dead_code>},
 };

@@ -1,9 +1,12 @@
-// Batches in halves, of which one is computed while the other one is communicated: the order of a program, its results, and when it stays.
+// Batches in halves, of which one is computed while the other one is communicated, and swaps in the place of sums: the order of a program,
+// its results, and when it stays.
 #include "passes/shard/micro_batches.h"
 #include "collectives/ranks_for_test.h"
+#include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/shard/shard.h"
+#include "passes/shard/swap_sums.h"
 
 namespace toroid {
 namespace {
@@ -54,14 +57,14 @@ Program own_part_of(const std::string& text, int rank, int processes = 2) {
   return program;
 }
 
-// "product12 sum12": products and reductions in order, and the rows of what they give.
+// "product12 sum12": products, reductions and swaps in order, and the rows of what they give.
 std::string order_of(const Program& program) {
   std::string text;
   for (const Node& node : program.graph.nodes()) {
-    const bool is_sum = is_collective(node.op);
-    if (!is_sum && !std::holds_alternative<Matmul>(node.op)) continue;
+    const std::string_view what = is_library(node.op, "collectives.swap") ? "swap" : is_collective(node.op) ? "sum" : "product";
+    if (what == "product" && !std::holds_alternative<Matmul>(node.op)) continue;
     const int64_t rows = program.graph.type(node.outputs[0]).sizes[0].value();
-    text += fmt::format("{}{}{}", text.empty() ? "" : " ", is_sum ? "sum" : "product", rows);
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", what, rows);
   }
   return text;
 }
@@ -80,12 +83,43 @@ TEST(MicroBatches, TakeTurns) {
   EXPECT_FALSE(split_batch(part, {})) << "nothing is known of the costs";
 }
 
-TEST(MicroBatches, ComputeWhatTheWholeDoes) {
+const PassCosts kSwapsAll = {.swapped_from_bytes = 0};
+
+TEST(SwapSums, AddWhereTheSumIsRead) {
+  Program part = own_part_of(layers(), 0);
+  ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+  EXPECT_FALSE(swap_sums(part, {})) << "nobody says that GPUs copy";
+  EXPECT_FALSE(swap_sums(part, {.swapped_from_bytes = 193})) << "there are 2 x 3 x 8 floats";
+  EXPECT_TRUE(swap_sums(part, {.swapped_from_bytes = 192}));
+  verify(part, Level::Core);
+  EXPECT_EQ(order_of(part),
+            "product6 product6 swap6 product6 product6 swap6 "
+            "product6 product6 swap6 product6 product6 swap6");
+  // What the first half has swapped is read behind the second one's swap.
+  std::vector<size_t> swaps;
+  const std::vector<Node>& nodes = part.graph.nodes();
+  const auto reads_first = [&](const Node& node) {
+    return !swaps.empty() && std::ranges::find(node.inputs, nodes[swaps[0]].outputs[0]) != node.inputs.end();
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    EXPECT_FALSE(swaps.size() < 2 && reads_first(nodes[i]));
+    if (is_collective(nodes[i].op)) swaps.push_back(i);
+  }
+  EXPECT_FALSE(swap_sums(part, kSwapsAll)) << "no reduction is left";
+  Program of_four = own_part_of(layers(), 0, 4);
+  EXPECT_FALSE(swap_sums(of_four, kSwapsAll)) << "a swap is of two";
+}
+
+// Turns of halves, and with them swaps in the place of sums.
+class TwoProcesses : public testing::TestWithParam<bool> {};
+
+TEST_P(TwoProcesses, ComputeWhatTheWholeDoes) {
   const std::string text = layers();
   std::vector<CompiledModel> models;
   for (int rank = 0; rank < 2; ++rank) {
     Program part = own_part_of(text, rank);
     ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+    ASSERT_EQ(swap_sums(part, GetParam() ? kSwapsAll : PassCosts()), GetParam());
     models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
   }
   const CompiledModel whole = TestSession::get().compile(parse_text(text), {.optimization = 1});
@@ -101,6 +135,8 @@ TEST(MicroBatches, ComputeWhatTheWholeDoes) {
       },
       2);
 }
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, TwoProcesses, testing::Bool());
 
 // What is not known, odd, not communicated, or lost by reading weights twice.
 TEST(MicroBatches, StayTogetherWhereNothingIsGained) {

@@ -30,6 +30,8 @@ namespace {
 
 // Files for so many compilers, wherever they run: the sources are then the same for any number of parts, and of cores.
 constexpr int kUnitsOfParts = 16;
+// A swap waits for the other process three times, some 15 us on an H200; reductions of less take no longer by NCCL.
+constexpr double kSwappedFromBytes = 1 << 20;
 
 LowerOptions lower_options(const CompileModelOptions& options) {
   LowerOptions lowering = {.realise_all = !options.optimise};
@@ -110,6 +112,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   place_tensors(program, options);
   PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
   costs.beside = costs_beside(options);
+  if (costs.beside && options.target == codegen::Target::Cuda) costs.swapped_from_bytes = kSwappedFromBytes;
   // Pairs of 16 bits multiply no faster than float32, which has Winograd's method.
   costs.multiplies_bytes = !is_for_gpu && (isa.vnni || isa.amx);
   run_passes(program, {.optimise = options.optimise,

@@ -1,5 +1,6 @@
 #include "library/collectives/collectives.h"
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -91,6 +92,20 @@ void broadcast(const LibraryCall& call) {
   const int64_t source = source_of(call.attributes, group);
   std::memcpy(call.outputs[0].data, x.data, static_cast<size_t>(bytes_of(x.dtype, x.sizes)));
   group.broadcast(source, call.outputs[0].data, bytes_of(x.dtype, x.sizes));
+  give_token(call);
+}
+
+int64_t other_of(const Group& group) {
+  if (group.size() == 2) return 1 - group.rank();
+  throw Error(ErrorKind::InvalidInput, formatted("a swap of two among {} processes", group.size()));
+}
+
+void swap(const LibraryCall& call) {
+  const LibraryInput& x = call.inputs[0];
+  const Group& group = group_of(call, 0);
+  std::array<int64_t, 2> elements{};
+  elements[static_cast<size_t>(other_of(group))] = numel(x.sizes);
+  group.all_to_all(x.data, call.outputs[0].data, elements, elements, size_bytes(x.dtype));
   give_token(call);
 }
 

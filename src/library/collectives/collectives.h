@@ -6,6 +6,7 @@
 //   collectives.reduce_scatter  x [size n, …] (reduction, GROUP)          y [n, …]: this process's part of the reduction
 //   collectives.all_to_all      x [rows, …] (parts, received…, sent…, GROUP)  y: rows for and from each of the processes
 //   collectives.broadcast       x (source, GROUP)                         y: process `source`'s x
+//   collectives.swap            x (GROUP)                                 y: the other process's x, of two
 //
 // GROUP: how many processes the program was made for, 0 where it does not say; which of them it is for, -1 for any; then their ranks, or
 // none of them for all (mpi.h). All dtypes are moved; complex numbers and 8-bit floats come as their parts and bits, and are not reduced.
@@ -39,5 +40,9 @@ void all_gather(const LibraryCall& call);
 void reduce_scatter(const LibraryCall& call);
 void all_to_all(const LibraryCall& call);
 void broadcast(const LibraryCall& call);
+void swap(const LibraryCall& call);
+
+// The other one of two processes. Throws Error{InvalidInput} where there are not two.
+int64_t other_of(const Group& group);
 
 }  // namespace toroid::collectives

@@ -103,6 +103,7 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
       overlaps_(unless_never("TOROID_CUDA_OVERLAP") && may_overlap(kernels, device.compute_capability())),
       branches_of_calls_(unless_never("TOROID_CUDA_BRANCHES")),
       uses_beside_(unless_never("TOROID_CUDA_BESIDE")),
+      peer_copies_(unless_never("TOROID_CUDA_PEER_COPIES")),
       binaries_(images_for(kernels, device.compute_capability())),
       launches_(launches_for(kernels, device.compute_capability())),
       products_(stream),
@@ -182,6 +183,7 @@ void CudaCallbacks::put_back(const std::vector<Memory>& copies, const ToroidVari
 int32_t CudaCallbacks::start_steps(Entry* entry, const ToroidCall& call, Call& state) {
   is_behind_launch_ = false;
   beside_.begin_call(uses_beside_);
+  peer_copies_.begin_call();
   const int32_t failed = RuntimeCallbacks::run(entry, call, state);
   beside_.finish();
   return failed;
@@ -380,7 +382,7 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
   is_behind_launch_ = false;
-  if (!copy_between(call) && !multiply(call) && !communicate(call, device_, beside_.stream())) call_on_host(call);
+  if (!copy_between(call) && !multiply(call) && !communicate(call, device_, peer_copies_, beside_.stream())) call_on_host(call);
 }
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.

@@ -12,6 +12,7 @@
 
 #include "runtime/cuda/branches.h"
 #include "runtime/cuda/communication/beside.h"
+#include "runtime/cuda/communication/peer_copies.h"
 #include "runtime/cuda/cudnn/graphs.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/matmul.h"
@@ -110,6 +111,7 @@ class CudaCallbacks final : public RuntimeCallbacks {
   const bool overlaps_;           // do kernels wait for others that may not have ended?
   const bool branches_of_calls_;  // are branches of their own in graphs?
   const bool uses_beside_;        // do collective operations run beside kernels?
+  PeerCopies peer_copies_;
   Binaries binaries_;
   const std::map<std::string_view, const ToroidGpuKernel*> launches_;  // of kernels whose binaries say how they are started
   Products products_;

@@ -47,7 +47,7 @@ std::string text_of(const Driver& functions, Result result) {
 }
 
 std::optional<std::string> open_nvidia(Driver& driver) {
-  static const SystemLibrary library("NVIDIA driver", "TOROID_CUDA_DRIVER", {"libcuda.so.1"});
+  const SystemLibrary& library = nvidia_library();
   if (library.absence()) return library.absence();
   try {
     driver.look_up(library);
@@ -87,6 +87,11 @@ const Opened& opened(Vendor vendor) {
 const Opened& opened() { return opened(vendor()); }
 
 }  // namespace
+
+const SystemLibrary& nvidia_library() {
+  static const SystemLibrary library("NVIDIA driver", "TOROID_CUDA_DRIVER", {"libcuda.so.1"});
+  return library;
+}
 
 bool is_open() { return was_asked_for; }
 

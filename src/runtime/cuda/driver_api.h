@@ -118,6 +118,9 @@ bool is_open();
 // Throws Error{Environment} with absence().
 const Driver& driver();
 
+// Where functions of NVIDIA's driver are that not every version has, nor AMD's.
+const SystemLibrary& nvidia_library();
+
 // Throws Error{Environment} unless it succeeded: what was done, and the driver's name and text of the result. After a fault of a kernel
 // nothing succeeds any more in this process, and each error says so.
 void check(Result result, const char* what);

@@ -113,9 +113,10 @@ std::span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operan
 
 class Collective {
  public:
-  Collective(const ToroidLibraryCall& call, const Device& device, StreamHandle stream)
+  Collective(const ToroidLibraryCall& call, const Device& device, PeerCopies& peers, StreamHandle stream)
       : call_(call),
         device_(device.number()),
+        peers_(peers),
         stream_(stream),
         from_(static_cast<const char*>(call.inputs[0].data)),
         to_(static_cast<char*>(call.outputs[0].data)),
@@ -134,6 +135,8 @@ class Collective {
       const auto source = static_cast<int>(collectives::source_of(attributes(), group));
       const Communicator all = communicator_of(group, device_);
       check_nccl(nccl().broadcast(from_, to_, bytes_, kNcclBytes, source, all, stream_), "to broadcast");
+    } else if (name == "swap") {
+      swap();
     } else {
       exchange();
     }
@@ -170,8 +173,20 @@ class Collective {
     check_nccl(nccl().group_end(), "to exchange");
   }
 
+  void swap() const {
+    const Group& group = collectives::group_of(attributes(), 0);
+    const auto other = static_cast<int>(collectives::other_of(group));
+    if (bytes_ == 0 || peers_.swap(group, from_, to_, bytes_, stream_)) return;
+    const Communicator all = communicator_of(group, device_);
+    check_nccl(nccl().group_start(), "to swap");
+    check_nccl(nccl().send(from_, bytes_, kNcclBytes, other, all, stream_), "to send");
+    check_nccl(nccl().receive(to_, bytes_, kNcclBytes, other, all, stream_), "to receive");
+    check_nccl(nccl().group_end(), "to swap");
+  }
+
   const ToroidLibraryCall& call_;
   int device_;
+  PeerCopies& peers_;
   StreamHandle stream_;
   const char* from_;
   char* to_;
@@ -182,11 +197,11 @@ class Collective {
 
 }  // namespace
 
-bool communicate(const ToroidLibraryCall& call, const Device& device, StreamHandle stream) {
+bool communicate(const ToroidLibraryCall& call, const Device& device, PeerCopies& peers, StreamHandle stream) {
   constexpr std::string_view kPrefix = "library.collectives.";
   const std::string_view name = call.name;
   if (name.substr(0, kPrefix.size()) != kPrefix) return false;
-  return Collective(call, device, stream).start(name.substr(kPrefix.size()));
+  return Collective(call, device, peers, stream).start(name.substr(kPrefix.size()));
 }
 
 }  // namespace toroid::cuda

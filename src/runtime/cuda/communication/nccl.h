@@ -5,6 +5,7 @@
 // the operation and the dtype. The least and the largest of floats with a NaN among them are as NCCL has them.
 #pragma once
 
+#include "runtime/cuda/communication/peer_copies.h"
 #include "runtime/cuda/device.h"
 #include "toroid/program_abi.h"
 
@@ -13,6 +14,6 @@ namespace toroid::cuda {
 // Starts "library.collectives.…" (library/collectives/collectives.h) on the stream; its token stays as it is. False for other calls and for
 // what NCCL does not do. The first of a group waits until all its processes have come to it. Throws Error{Environment} where NCCL or MPI is
 // absent or fails.
-bool communicate(const ToroidLibraryCall& call, const Device& device, StreamHandle stream);
+bool communicate(const ToroidLibraryCall& call, const Device& device, PeerCopies& peers, StreamHandle stream);
 
 }  // namespace toroid::cuda

@@ -15,6 +15,7 @@ TOROID_LINKED_KERNEL(collectives_reduce_scatter, "library.collectives.reduce_sca
                      plan_on_contiguous<collectives::reduce_scatter>);
 TOROID_LINKED_KERNEL(collectives_all_to_all, "library.collectives.all_to_all", nullptr, plan_on_contiguous<collectives::all_to_all>);
 TOROID_LINKED_KERNEL(collectives_broadcast, "library.collectives.broadcast", nullptr, plan_on_contiguous<collectives::broadcast>);
+TOROID_LINKED_KERNEL(collectives_swap, "library.collectives.swap", nullptr, plan_on_contiguous<collectives::swap>);
 TOROID_LINKED_KERNEL(regions_suppress, "library.regions.suppress", nullptr, plan_on_contiguous<regions::suppress>);
 TOROID_LINKED_KERNEL(regions_align, "library.regions.align", nullptr, plan_on_contiguous<regions::align>);
 TOROID_LINKED_KERNEL(regions_align_backward, "library.regions.align_backward", nullptr, plan_on_contiguous<regions::align_backward>);

@@ -1,0 +1,185 @@
+#include "runtime/cuda/communication/peer_copies.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/machine/control_groups.h"
+#include "library/collectives/collectives.h"
+#include "runtime/cuda/device.h"
+
+namespace toroid::cuda {
+namespace {
+
+using collectives::Group;
+
+// CUipcMemHandle, CUstreamBatchMemOpParams.
+struct MemoryHandle {
+  std::array<char, 64> bytes;
+};
+enum class WordOperation : uint32_t { Wait = 1, Write = 2 };
+struct WordStep {
+  WordOperation operation;
+  uint32_t padding;
+  Address word;
+  uint64_t value;
+  uint32_t flags, more_padding;
+  uint64_t unused[2];
+};
+static_assert(sizeof(WordStep) == 48);
+constexpr uint32_t kUntilEqual = 1;
+
+// clang-format off
+#define TOROID_PEER_FUNCTIONS(F)                                                              \
+  F(allocate, "cuMemAlloc_v2", Result(Address*, size_t))                                      \
+  F(free, "cuMemFree_v2", Result(Address))                                                    \
+  F(give, "cuIpcGetMemHandle", Result(MemoryHandle*, Address))                                \
+  F(open, "cuIpcOpenMemHandle_v2", Result(Address*, MemoryHandle, unsigned))                  \
+  F(close, "cuIpcCloseMemHandle", Result(Address))                                            \
+  F(work_on_words, "cuStreamBatchMemOp_v2", Result(StreamHandle, unsigned, WordStep*, unsigned))
+// clang-format on
+
+struct PeerFunctions {
+  TOROID_LIBRARY_FUNCTIONS(TOROID_PEER_FUNCTIONS)
+  bool is_known = false;
+};
+
+const PeerFunctions& peer() {
+  static const PeerFunctions functions = [] {
+    PeerFunctions found;
+    if (vendor() != Vendor::Nvidia) return found;
+    try {
+      found.look_up(nvidia_library());
+      found.is_known = true;
+    } catch (const Error&) {  // an old driver
+    }
+    return found;
+  }();
+  return functions;
+}
+
+// What the processes tell each other. GPUs of one machine have the same start of its system.
+struct Offer {
+  bool is_able;
+  std::array<char, 40> machine;
+  MemoryHandle handle;
+};
+
+WordStep write(Address word, uint64_t value) { return {WordOperation::Write, 0, word, value, 0, 0, {}}; }
+WordStep wait_for(Address word, uint64_t value) { return {WordOperation::Wait, 0, word, value, kUntilEqual, 0, {}}; }
+
+constexpr size_t kSlots = 2, kWordBytes = 64;
+
+}  // namespace
+
+class PeerCopies::Mailbox {
+ public:
+  Mailbox(const Group& group, size_t slot_bytes) : slot_bytes_(slot_bytes) {
+    Offer own{};
+    own.is_able = peer().is_known && make(own.handle);
+    start_of_file("/proc/sys/kernel/random/boot_id").copy(own.machine.data(), own.machine.size());
+    std::array<Offer, 2> all;
+    const auto gather = [&] { group.all_gather(bytes_of(own), bytes_of(all), sizeof(Offer)); };
+    gather();
+    const Offer& other = all[static_cast<size_t>(collectives::other_of(group))];
+    constexpr unsigned kLazily = 1;  // what of the peer's access is set up: the only one there is
+    own.is_able = all[0].is_able && all[1].is_able && all[0].machine == all[1].machine &&
+                  peer().open(&theirs_, other.handle, kLazily) == 0;
+    gather();
+    is_usable_ = all[0].is_able && all[1].is_able;
+  }
+
+  // What the other process may still write to is not given back: where that has ended without having taken what was sent.
+  ~Mailbox() {
+    if (last_ != nullptr) driver().stream_synchronize(last_);
+    if (theirs_ != 0) peer().close(theirs_);
+    if (mine_ != 0 && (!is_usable_ || all_is_free())) peer().free(mine_);
+  }
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  bool is_usable() const { return is_usable_; }
+  void begin_call() { turn_ = 0; }
+
+  void swap(const void* from, void* to, size_t bytes, StreamHandle stream) {
+    const size_t slot = turn_++ % kSlots;
+    const auto work = [&](auto... steps) {
+      std::array<WordStep, sizeof...(steps)> list = {steps...};
+      check(peer().work_on_words(stream, static_cast<unsigned>(list.size()), list.data(), 0), "swapping with another process");
+    };
+    const auto copy = [&](Address destination, Address source) {
+      check(driver().copy_within(destination, source, bytes, stream), "swapping with another process");
+    };
+    work(wait_for(is_free(mine_, slot), 1), write(is_free(mine_, slot), 0));
+    copy(theirs_ + slot * slot_bytes_, address_of(from));
+    work(write(is_full(theirs_, slot), 1), wait_for(is_full(mine_, slot), 1), write(is_full(mine_, slot), 0));
+    copy(address_of(to), mine_ + slot * slot_bytes_);
+    work(write(is_free(theirs_, slot), 1));
+    last_ = stream;
+  }
+
+ private:
+  template <class T>
+  static std::byte* bytes_of(T& value) {
+    return reinterpret_cast<std::byte*>(&value);
+  }
+
+  // Words, which stand behind the slots: of the other process's slot, whether it is free; of the own one, whether it is full.
+  Address is_free(Address mailbox, size_t slot) const { return mailbox + kSlots * slot_bytes_ + slot * kWordBytes; }
+  Address is_full(Address mailbox, size_t slot) const { return is_free(mailbox, kSlots + slot); }
+
+  bool make(MemoryHandle& handle) {
+    std::array<char, 2 * kSlots * kWordBytes> words{};
+    for (size_t slot = 0; slot < kSlots; ++slot) words[slot * kWordBytes] = 1;
+    if (peer().allocate(&mine_, kSlots * slot_bytes_ + words.size()) != 0) return false;
+    // A stream of its own: the program's may be captured from.
+    const Stream own;
+    copy_in(own, reinterpret_cast<void*>(is_free(mine_, 0)), words.data(), words.size());
+    own.synchronize();
+    return peer().give(&handle, mine_) == 0;
+  }
+
+  bool all_is_free() const {
+    const Stream own;
+    std::array<char, kSlots * kWordBytes> words{};
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      copy_out(own, words.data(), reinterpret_cast<void*>(is_free(mine_, 0)), words.size());
+      own.synchronize();
+      bool all = true;
+      for (size_t slot = 0; slot < kSlots; ++slot) all = all && words[slot * kWordBytes] == 1;
+      if (all) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
+  const size_t slot_bytes_;
+  Address mine_ = 0, theirs_ = 0;  // theirs: the other process's mailbox
+  size_t turn_ = 0;
+  StreamHandle last_ = nullptr;
+  bool is_usable_ = false;
+};
+
+PeerCopies::PeerCopies(bool is_used) : is_used_(is_used) {}
+PeerCopies::~PeerCopies() = default;
+
+void PeerCopies::begin_call() {
+  for (auto& [key, mailbox] : mailboxes_) mailbox->begin_call();
+}
+
+bool PeerCopies::swap(const Group& group, const void* from, void* to, size_t bytes, StreamHandle stream) {
+  constexpr size_t kLeastSlot = 1 << 16;
+  // Processes that a host has brought together may have no MPI to find each other by.
+  if (!is_used_ || group.nccl() != nullptr || group.size() != 2) return false;
+  const size_t slot = std::bit_ceil(std::max(bytes, kLeastSlot));
+  std::unique_ptr<Mailbox>& mailbox = mailboxes_[{&group, slot}];
+  if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(group, slot);
+  if (!mailbox->is_usable()) return false;
+  mailbox->swap(from, to, bytes, stream);
+  return true;
+}
+
+}  // namespace toroid::cuda

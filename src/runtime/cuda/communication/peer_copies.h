@@ -1,0 +1,47 @@
+// Two processes of one machine swap tensors by their GPUs' copy engines, which take no multiprocessors from the kernels that run meanwhile.
+//
+// Each process has a mailbox of two slots in its GPU's memory, into which the other one copies (CUDA's interprocess communication). The
+// streams wait for each other by words of memory, in the order of the program; graphs have both as nodes:
+//
+//   own stream                                      the other one's
+//   wait until their slot is free, mark it taken    …
+//   copy the tensor there, mark it full             …
+//   wait until the own slot is full, mark it empty  …
+//   copy the tensor out, mark the slot free there   …
+//
+// NVIDIA's driver API: cuIpcGetMemHandle, cuStreamBatchMemOp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "library/collectives/mpi.h"
+#include "runtime/cuda/driver_api.h"
+
+namespace toroid::cuda {
+
+// Of one context: its calls, and those of the other process's context, are made one after the other. Every function needs the device.
+class PeerCopies {
+ public:
+  // is_used: false in both processes, or in none.
+  explicit PeerCopies(bool is_used);
+  ~PeerCopies();
+  PeerCopies(const PeerCopies&) = delete;
+  PeerCopies& operator=(const PeerCopies&) = delete;
+
+  // A call of the program begins. Its swaps take the slots in turn, so that both processes take the same ones, by graphs or one by one.
+  void begin_call();
+  // Starts on the stream: the bytes at `from` go to the other process of the group, of two, and its own come to `to`. False, in both
+  // processes, where they cannot reach each other's memory, as on different machines and on AMD's GPUs. The
+  // first of a group and of a size waits until the other process has come to it.
+  bool swap(const collectives::Group& group, const void* from, void* to, size_t bytes, StreamHandle stream);
+
+ private:
+  class Mailbox;
+  const bool is_used_;
+  // By the least power of two that has room.
+  std::map<std::pair<const collectives::Group*, size_t>, std::unique_ptr<Mailbox>> mailboxes_;
+};
+
+}  // namespace toroid::cuda
