@@ -180,9 +180,9 @@ class ProductPrinter : public ThreadPrinter {
   }
 
   static std::string group_tiles(const schedule::ConvolutionShape& it, const schedule::GpuTiles& tiles) {
-    return fmt::format("GroupTiles<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", storage_type(it.dtype), it.c.value(), it.k.value(),
+    return fmt::format("GroupTiles<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", storage_type(it.dtype), it.c.value(), it.k.value(),
                        tiles.groups, tiles.rows, tiles.columns, it.r.value(), it.s.value(), it.stride_h.value(), it.stride_w.value(),
-                       it.dilation_h.value(), it.dilation_w.value());
+                       it.dilation_h.value(), it.dilation_w.value(), schedule::padding_of_lines(it, tiles));
   }
 
   std::string chunk_of_columns(const schedule::CallStep& step) const {

@@ -1,7 +1,10 @@
 // Which convolutions a GPU's tensor cores make, with what follows, and which become loops.
 #include "schedule/cuda/convolutions/convolution_tiles.h"
+#include "schedule/cuda/convolutions/group_tiles.h"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
@@ -150,6 +153,24 @@ TEST_P(Convolutions, AreMadeSo) {
   const ScheduledProgram read = parse_schedule(text);
   EXPECT_EQ(schedule_text(read.program, read.graphs), text);
 }
+// What eight threads read at once of groups in packs: four taps of two neighbouring pixels, each in another of the eight banks of 16 bytes.
+TEST(GroupTiles, PadLinesSoThatTapsAreInDifferentBanks) {
+  const ConvolutionShape shape{
+      .dtype = DType::BF16, .image = {}, .filters = {}, .n = 64, .h = 28, .w = 28, .r = 3, .s = 3, .p = 28, .q = 28, .groups = 32};
+  for (const int columns : {7, 8, 14, 28}) {
+    const GpuTiles tiles{.rows = 4, .columns = columns, .stages = 1, .cluster = 1, .groups = 8};
+    const int pitch = tiles.groups | 1, line = (columns + 2) * pitch + padding_of_lines(shape, tiles);
+    for (int step = 0; step < 2; ++step) {
+      std::set<int> places, banks;
+      for (int tap = 4 * step; tap < 4 * step + 4; ++tap) {
+        for (int pixel = 0; pixel < 2; ++pixel) places.insert(tap / 3 * line + (tap % 3 + pixel) * pitch);
+      }
+      for (const int place : places) banks.insert(place % 8);
+      EXPECT_EQ(banks.size(), places.size()) << columns << " columns, step " << step;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Convolutions, testing::ValuesIn(kConvolutions), [](const auto& row) { return row.param.name; });
 
 }  // namespace

@@ -22,6 +22,8 @@ std::vector<TilesEstimate> estimated_group_tiles(const ConvolutionShape& shape);
 // Can the kernel have such tiles? The rest asks for those that it can.
 bool are_group_tiles(const ConvolutionShape& shape, const GpuTiles& tiles);
 int64_t shared_bytes_of_groups(const ConvolutionShape& shape, const GpuTiles& tiles);
+// Packs of 16 bytes behind each line of a block's window, so that threads read from different banks of shared memory.
+int padding_of_lines(const ConvolutionShape& shape, const GpuTiles& tiles);
 // Blocks that a multiprocessor has at once as far as registers go.
 int group_blocks_at_once(const ConvolutionShape& shape);
 
