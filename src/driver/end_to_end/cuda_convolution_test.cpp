@@ -187,6 +187,18 @@ graph(a: bf16[3, 24, 9, 10], w: bf16[136, 24, 3, 3], g: bf16[3, 136, 9, 10]) {
   x: bf16[3, 24, 9, 10], v: bf16[136, 24, 3, 3], u: bf16[136] = aten::convolution_backward(d, p, w, [136], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true])
   return x, v, u
 })"},
+    {"gradients_of_groups_on_tensor_cores", R"(
+graph(a: bf16[2, 64, 9, 10], w: bf16[64, 4, 3, 3], g: bf16[2, 64, 5, 5], c: f16[1, 24, 40], v: f16[64, 12, 3], e: f16[1, 64, 38]) {
+  p: bf16[2, 64, 9, 10] = aten::relu(a)
+  x: bf16[2, 64, 9, 10], y: bf16[64, 4, 3, 3], z: bf16[64] = aten::convolution_backward(g, p, w, [64], [2, 2], [1, 1], [1, 1], false, [0, 0], 16, [true, true, true])
+  q: f16[1, 24, 40], r: f16[64, 12, 3], s: f16[64] = aten::convolution_backward(e, c, v, [64], [1], [0], [1], false, [0], 2, [true, true, true])
+  return x, y, z, q, r, s
+})"},
+    {"gradients_of_many_groups_on_tensor_cores", R"(
+graph(a: bf16[2, 128, 6, 7], w: bf16[128, 8, 3, 3], g: bf16[2, 128, 6, 7]) {
+  x: bf16[2, 128, 6, 7], y: bf16[128, 8, 3, 3], z: bf16[128] = aten::convolution_backward(g, a, w, [128], [1, 1], [1, 1], [1, 1], false, [0, 0], 16, [true, true, true])
+  return x, y, z
+})"},
     {"gradients_of_strides_on_tensor_cores", R"(
 graph(a: bf16[2, 3, 20, 21], w: bf16[16, 3, 7, 7], v: bf16[72, 16, 1, 1], u: bf16[8, 72, 3, 2], g: bf16[2, 8, 2, 3]) {
   y: bf16[2, 16, 10, 11] = aten::conv2d(a, w, none, [2, 2], [3, 3])

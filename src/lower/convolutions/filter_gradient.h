@@ -20,18 +20,21 @@ inline constexpr std::string_view kFilterGradient = "convolution.filter_gradient
 struct FilterGradient {
   ValueId image, results;
   std::vector<sym::Expr> stride, padding, dilation;  // of the convolution whose filters' gradient it is
+  int64_t groups = 1, slabs = 1;
 };
-// Of 16-bit floats, along one or two dims, without groups, with filters of known sizes whose number is a multiple of 8.
+// Of 16-bit floats, along one or two dims, with filters of known sizes whose number is a multiple of 8. Groups are taken several at once, a
+// slab: each filter of a slab meets all channels of it, of which those of its own group count. With groups each has at least four channels
+// and filters, and slabs fill tiles of filters.
 std::optional<FilterGradient> filter_gradient_of(const Graph& graph, const Node& node);
 
 Library filter_gradient_call(const FilterGradient& gradient);
 
-// Tiles of [K, taps * C] sums, and parts of the pixels that are summed apart, so that all multiprocessors have work: by the sizes' hints.
+// Tiles of [K, taps * C] sums, C the channels of a slab, and parts of the pixels that are summed apart, so that all multiprocessors have work: by the sizes' hints.
 // The parts' sums are added in their order, so the result is the same in each call.
 struct FilterGradientTiles {
   int rows, columns;
   int64_t parts;
 };
-FilterGradientTiles filter_gradient_tiles(sym::Expr filters, sym::Expr elements_of_filter, sym::Expr pixels);
+FilterGradientTiles filter_gradient_tiles(sym::Expr filters, sym::Expr slabs, sym::Expr elements_of_filter, sym::Expr pixels);
 
 }  // namespace toroid

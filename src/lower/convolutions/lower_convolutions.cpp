@@ -111,13 +111,13 @@ void Lowering::lower_filter_gradient(const Node& node, const FilterGradient& it)
   const int pack = channels_of_pack(dtype(it.image));
   const loop::Operand image = operand_in_packs(node, it.image, false, pack), results = operand_in_packs(node, it.results, true, pack);
   std::vector<sym::Expr> made(s.begin() + 1, s.end());
-  made.push_back(image.sizes[1]);
-  sym::Expr of_filter = image.sizes[1], pixels = results.sizes[0];
+  made.push_back(sym::floor_div(image.sizes[1], it.slabs));
+  sym::Expr of_filter = made.back(), pixels = results.sizes[0];
   for (size_t d = 2; d < s.size(); ++d) {
     of_filter = of_filter * s[d];
     pixels = pixels * results.sizes[d];
   }
-  const int64_t parts = filter_gradient_tiles(s[1], of_filter, pixels).parts;
+  const int64_t parts = filter_gradient_tiles(s[1], it.slabs, of_filter, pixels).parts;
   made.insert(made.begin(), parts);
   const std::string& name = graph_.value(id).name;
   const BufferId sums_of_parts = new_buffer(name + "_parts", DType::F32, made);
@@ -125,12 +125,14 @@ void Lowering::lower_filter_gradient(const Node& node, const FilterGradient& it)
   const auto load = [&](BufferId buffer, const std::vector<sym::Expr>& axes) { return exprs().load(buffer, axes, DType::F32); };
   std::vector<sym::Expr> axes = fresh_axes(s), index(axes.begin() + 1, axes.end());
   index.push_back(axes[0]);
+  if (it.groups > it.slabs)
+    index.back() = axes[0] + s[0] * sym::mod(sym::floor_div(axes[1], sym::floor_div(s[1], it.groups)), it.groups / it.slabs);
   if (parts == 1) {
     index.insert(index.begin(), 0);
     return define(id, std::move(axes), exprs().convert(load(sums_of_parts, index), dtype(id)), {node.provenance});
   }
   made.erase(made.begin());
-  made.back() = s[0];
+  if (it.groups == 1) made.back() = s[0];
   const BufferId sums = new_buffer(name + "_sums", DType::F32, made);
   const std::vector<sym::Expr> own = fresh_axes(made);
   std::vector<sym::Expr> of_parts = {program_.symbols->axis(parts, "r")};

@@ -45,13 +45,15 @@ bool is_packed_convolution(const Graph& graph, const Node& node) {
   sym::Expr pixels = sizes[0];
   for (size_t d = 2; d < sizes.size(); ++d) pixels = pixels * sizes[d];
   const bool has_too_many = pixels.is_const() && pixels.value() > kMostPixels;
-  if (!is_known || has_too_many) return false;
-  const int64_t groups = op->groups.value(), of_group = filters[0].value() / groups;
+  return is_known && !has_too_many && has_packed_filters(*op, graph.type(node.outputs[0]).dtype, filters);
+}
+
+bool has_packed_filters(const Convolution& op, DType dtype, const std::vector<sym::Expr>& filters) {
+  const int64_t groups = op.groups.value(), of_group = filters[0].value() / groups;
   if (groups == 1) return of_group % kFilters == 0;
-  const DType dtype = graph.type(node.outputs[0]).dtype;
   const bool are_packs = of_group % kFilters == 0 && filters[1].value() % channels_of_pack(dtype) == 0;
   if (is_reduced_float(dtype) && are_packs && std::min(of_group, filters[1].value()) >= kLeastOfGroup) return true;
-  return has_narrow_groups(*op, dtype, filters);
+  return has_narrow_groups(op, dtype, filters);
 }
 
 bool has_narrow_groups(const Convolution& op, DType dtype, const std::vector<sym::Expr>& filters) {

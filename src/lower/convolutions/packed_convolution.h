@@ -21,6 +21,9 @@ loop::ExprId zero_unless(loop::ExprTable& exprs, sym::Expr holds, loop::ExprId v
 // 32 bits count. With groups those of 16-bit floats, where each group has packs of channels and at least 16 channels and filters, or few.
 bool is_packed_convolution(const Graph& graph, const Node& node);
 
+// The same by its dtype and its filters [O, C, taps…], which are known numbers.
+bool has_packed_filters(const Convolution& op, DType dtype, const std::vector<sym::Expr>& filters);
+
 // Groups of few channels, of which a block takes several (codegen/cuda/prelude/group_convolution.inc): of 16-bit floats, with four channels
 // or whole packs, up to 64, and up to 64 filters in fours. By `filters` [O, C, taps…], with O in eights. The window of sixteen pixels must
 // fit a block's shared memory.

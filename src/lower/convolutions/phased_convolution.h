@@ -6,7 +6,7 @@
 //
 //   y[n, c, s*i + a] = made[n, phase(a) * C + c, i]
 //
-// A phase that meets no tap is zero and not made.
+// A phase that meets no tap is zero and not made. Of groups each has the phases of its own channels.
 #pragma once
 
 #include <optional>
@@ -30,8 +30,8 @@ struct PhasedConvolution {
   // Are its results those of the transposed convolution, at the same places?
   bool is_plain = false;
 };
-// Of floats up to 32 bits, along one or two dims, without groups, undilated, where filters and the convolution's arguments are known
-// numbers and channels on both sides are multiples of eight.
+// Of floats up to 32 bits, along one or two dims, undilated, where filters and the convolution's arguments are known numbers and channels
+// on both sides are multiples of eight; of groups those that packed_convolution.h takes.
 std::optional<PhasedConvolution> phased_convolution(const Graph& graph, const Node& node);
 
 // An element of its filters, in terms of those of the transposed convolution, [K, C, …].

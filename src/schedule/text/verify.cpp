@@ -281,6 +281,9 @@ void verify_filter_gradient_tiles(const loop::LoopProgram& program, const CallSt
           tiles.stages);
   const FilterGradientAttempt gradient = as_filter_gradient_of_tiles(program, step.call, step.outputs);
   require(gradient.shape.has_value(), "{}", gradient.reason);
+  const ConvolutionShape& it = gradient.shape->convolution;
+  require(it.groups.is_const(1) || sym::known_eq(sym::mod(sym::floor_div(it.k, it.groups), tiles.rows), 0),
+          "tiles of {} filters, which end within a slab", tiles.rows);
 }
 
 void verify_written_attention_tiles(const loop::LoopProgram& program, const CallStep& step) {

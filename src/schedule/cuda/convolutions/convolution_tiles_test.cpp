@@ -123,6 +123,21 @@ graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
   y: bf16[4, 32, 56, 56] = aten::conv_transpose2d.input(x, w, none, [2, 2])
   return y
 })"},
+    {"transposed_groups", "8 of 14x14", R"(
+graph(x: bf16[64, 128, 28, 28], w: bf16[128, 4, 3, 3]) {
+  y: bf16[64, 128, 28, 28] = aten::conv_transpose2d.input(x, w, none, [1, 1], [1, 1], [0, 0], 32)
+  return y
+})"},
+    {"gradients_of_the_filters_of_groups", "64x128", R"(
+graph(g: bf16[64, 128, 28, 28], x: bf16[64, 128, 28, 28], w: bf16[128, 4, 3, 3]) {
+  a: bf16[64, 128, 28, 28], b: bf16[128, 4, 3, 3], c: bf16[128] = aten::convolution_backward(g, x, w, [128], [1, 1], [1, 1], [1, 1], false, [0, 0], 32, [false, true, false])
+  return b
+})"},
+    {"gradients_of_the_filters_of_depthwise_convolutions", "loops", R"(
+graph(g: bf16[64, 128, 28, 28], x: bf16[64, 128, 28, 28], w: bf16[128, 1, 3, 3]) {
+  a: bf16[64, 128, 28, 28], b: bf16[128, 1, 3, 3], c: bf16[128] = aten::convolution_backward(g, x, w, [128], [1, 1], [1, 1], [1, 1], false, [0, 0], 128, [false, true, false])
+  return b
+})"},
     {"transposed_and_dilated", "loops", R"(
 graph(x: bf16[4, 64, 28, 28], w: bf16[64, 32, 2, 2]) {
   y: bf16[4, 32, 57, 57] = aten::conv_transpose2d.input(x, w, none, [2, 2], [0, 0], [0, 0], 1, [2, 2])

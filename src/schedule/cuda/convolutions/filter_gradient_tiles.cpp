@@ -26,15 +26,21 @@ FilterGradientAttempt as_filter_gradient_of_tiles(const loop::LoopProgram& progr
     return {{}, "the image's channels are not in packs of 16 bytes"};
   if (!results.offset.is_const(0) || !is_pack(results.sizes[1]) || !are_equal(results.strides, channels_last_strides(results.sizes)))
     return {{}, "the gradient's channels are not in packs of 16 bytes, without gaps"};
+  const sym::Expr of_slab = sums.sizes.back();
+  if (!is_pack(of_slab) || !of_slab.is_const() || of_slab.value() <= 0 || !sym::known_eq(sym::mod(image.sizes[1], of_slab), 0))
+    return {{}, "the image's channels are not those of the sums, nor of several slabs"};
   if (!are_equal(sums.strides, contiguous_strides(sums.sizes))) return {{}, "the sums are not contiguous"};
   FilterGradientShape shape{.convolution = {.dtype = dtype, .image = image.buffer, .filters = results.buffer, .image_offset = image.offset},
                             .parts = sums.sizes[0]};
   ConvolutionShape& it = shape.convolution;
   const auto number = [&](size_t list, size_t d) { return std::get<sym::Expr>(op->attributes[list * dims + d]); };
-  it.n = image.sizes[0], it.c = image.sizes[1], it.w = image.sizes[rank - 1], it.k = results.sizes[1], it.q = results.sizes[rank - 1];
+  it.n = image.sizes[0], it.w = image.sizes[rank - 1], it.k = results.sizes[1], it.q = results.sizes[rank - 1];
   it.s = sums.sizes[rank - 1];
+  it.c = of_slab, it.groups = sym::floor_div(image.sizes[1], of_slab);
   it.stride_w = number(0, dims - 1), it.padding_w = number(1, dims - 1), it.dilation_w = number(2, dims - 1);
   it.image_stride = image.strides[0], it.pixel_stride = image.strides[rank - 1];
+  if (!it.groups.is_const(1) && !sym::known_divisible(it.k, it.groups.is_const() ? it.groups.value() : 0))
+    return {{}, "the filters are not those of slabs"};
   if (dims == 2) {
     it.h = image.sizes[2], it.p = results.sizes[2], it.r = sums.sizes[2], it.row_stride = image.strides[2];
     it.stride_h = number(0, 0), it.padding_h = number(1, 0), it.dilation_h = number(2, 0);
@@ -43,7 +49,8 @@ FilterGradientAttempt as_filter_gradient_of_tiles(const loop::LoopProgram& progr
 }
 
 GpuTiles choose_tiles(const FilterGradientShape& shape) {
-  const FilterGradientTiles tiles = filter_gradient_tiles(shape.convolution.k, shape.columns(), shape.convolution.rows());
+  const FilterGradientTiles tiles =
+      filter_gradient_tiles(shape.convolution.k, shape.convolution.groups, shape.columns(), shape.convolution.rows());
   return {.rows = tiles.rows, .columns = tiles.columns, .stages = 3, .cluster = 1, .ping_pong = false};
 }
 

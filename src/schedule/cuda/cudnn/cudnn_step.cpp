@@ -240,6 +240,8 @@ CudnnAttempt of_convolution(const loop::LoopProgram& program, const CallStep& st
 }
 
 CudnnAttempt of_filter_gradient(const loop::LoopProgram& program, const CallStep& step, const Library& op) {
+  if (!sym::known_eq(program.buffer(step.outputs[0]).sizes.back(), step.call.operands[0].sizes[1]))
+    return {{}, "its groups are taken several at once"};
   CudnnCall call{.name = std::string(cudnn_calls::kFilterGradient), .inputs = {}, .output = {}, .integers = {}, .numbers = {}};
   for (const loop::Operand& each : step.call.operands) call.inputs.push_back(operand_of(each));
   call.output = whole(program, step.outputs[0]);
