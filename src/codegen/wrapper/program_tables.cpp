@@ -335,6 +335,8 @@ std::string placement_tables(std::span<const program::Module* const> modules) {
     };
     for (const program::Step& step : module.main.steps) std::ranges::for_each(step.instructions, note_late);
     std::ranges::for_each(module.main.at_end, note_late);
+    // Those of bodies and branches alone are the GPU's.
+    if (const auto constants = places.find("constants"); constants != places.end()) constants->second.resize(module.constants.size());
     std::vector<std::string> names;
     for (const std::string_view list : {"inputs", "outputs", "constants", "temporaries"}) {
       const auto found = places.find(list);

@@ -156,6 +156,31 @@ graph(x: f32[5], g: f32[4, 5] on cuda:0) {
   b: f32[5] = aten::add.Tensor(h, x)
   return i, b, a
 })"},
+    // Weights of bodies, from both devices, behind one of the host's.
+    {"a_loop_with_weights_of_its_own", R"(
+constant 0 "t": f32[5] = [1, 2, 3, 4, 5]
+constant 1 "u": f32[5] = [0.5, 0.25, -1, 1, 2]
+constant 2 "w": f32[5] = [3, -1, 0.5, 0.25, 1]
+subgraph 0(i: i64[], g: f32[4, 5] on cuda:0) {
+  c: bool[] = aten::lt.Scalar(i, 3)
+  return c
+}
+subgraph 1(i: i64[], g: f32[4, 5] on cuda:0) {
+  u: f32[5] = constant(1)
+  w: f32[5] on cuda:0 = constant(2)
+  j: i64[] = aten::add.Scalar(i, 1)
+  v: f32[5] on cuda:0 = aten::to.device(u, device=device.cuda:0, dtype=dtype.f32)
+  m: f32[4, 5] on cuda:0 = aten::mul.Tensor(g, v)
+  a: f32[4, 5] on cuda:0 = aten::add.Tensor(m, w)
+  return j, a
+}
+graph(x: f32[5], g: f32[4, 5] on cuda:0) {
+  t: f32[5] = constant(0)
+  z: i64[] = aten::full([], 0, dtype=dtype.i64)
+  i: i64[], a: f32[4, 5] on cuda:0 = higher_order::while_loop(@0, @1, [z, g], [])
+  b: f32[5] = aten::mul.Tensor(t, x)
+  return i, b, a
+})"},
 };
 
 CompiledModel compiled_as_exported(std::string_view text) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "base/error_for_test.h"
 #include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
@@ -84,6 +86,38 @@ TEST(Devices, OthersNameBothOperands) {
 )")
                 .message(),
             "aten::add.Tensor has 'y' on cuda:0 and 'x' on cpu");
+}
+
+// The GPU runs loops and branches, so a weight of theirs alone is there.
+TEST(Devices, AWeightOfABranchIsOnTheGpu) {
+  const auto text = [](std::string_view of_main) {
+    return fmt::format(R"(constant 0 "w": f32[4] = [1, 2, 3, 4]
+subgraph 0(g: f32[4] on cuda:0) {{
+  w: f32[4] = constant(0)
+  v: f32[4] on cuda:0 = aten::to.device(w, device=device.cuda:0, dtype=dtype.f32)
+  a: f32[4] on cuda:0 = aten::mul.Tensor(g, v)
+  return a
+}}
+subgraph 1(g: f32[4] on cuda:0) {{
+  b: f32[4] on cuda:0 = aten::neg(g)
+  return b
+}}
+graph(p: bool[], g: f32[4] on cuda:0, x: f32[4]) {{
+  y: f32[4] on cuda:0 = higher_order::cond(p, @0, @1, [g])
+{}}})",
+                       of_main);
+  };
+  Program alone = parse_text(text("  return y\n"));
+  make_copies_explicit(alone);
+  for (const Node& node : alone.subgraphs[0].nodes()) EXPECT_EQ(to_string(alone.subgraphs[0].type(node.outputs[0]).device), "cuda:0");
+  const Error both = error_of([&] {
+    Program shared = parse_text(text("  u: f32[4] = constant(0)\n  z: f32[4] = aten::add.Tensor(x, u)\n  return y, z\n"));
+    make_copies_explicit(shared);
+  });
+  EXPECT_EQ(both.kind(), ErrorKind::Unsupported);
+  EXPECT_EQ(both.message(), "the weight 'w' is on the CPU, and a loop's body or a branch, which the GPU runs, has it too");
+  EXPECT_EQ(both.report().substr(both.report().find("help: ")),
+            "help: give it to the loop as an operand, which is copied, or compile with --device cuda, which moves all tensors to the GPU");
 }
 
 // Without operands a value is where it is used, and is no copy.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -177,17 +178,25 @@ void make_copies_explicit(Program& program) {
     if (is_on_gpu(value.type)) gpu = value.type.device;
   };
   each_type(program.graph, look);
-  for (Graph& graph : program.subgraphs) {
-    each_type(graph, look);
+  // A weight has one place. That of a body or a branch is the GPU's, as these are.
+  std::set<ConstantId> on_host;
+  const auto each_weight_on_host = [&](const Graph& graph, const auto& do_it) {
     for (const Node& node : graph.nodes()) {
       const auto* constant = std::get_if<Constant>(&node.op);
-      if (constant == nullptr || is_on_gpu(graph.type(node.outputs[0])) || program.constant(constant->id).name.empty()) continue;
-      throw Error(ErrorKind::Unsupported,
-                  fmt::format("the weight '{}', of a loop's body or a branch, is on the CPU in a program with tensors "
-                              "on both devices",
-                              program.constant(constant->id).name))
-          .help("give it to the loop as an operand, which is copied, or compile with --device cuda, which moves all tensors to the GPU");
+      if (constant != nullptr && !is_on_gpu(graph.type(node.outputs[0])) && !program.constant(constant->id).name.empty())
+        do_it(constant->id);
     }
+  };
+  each_weight_on_host(program.graph, [&](ConstantId id) { on_host.insert(id); });
+  for (Graph& graph : program.subgraphs) {
+    each_type(graph, look);
+    each_weight_on_host(graph, [&](ConstantId id) {
+      if (!on_host.contains(id)) return;
+      throw Error(ErrorKind::Unsupported,
+                  fmt::format("the weight '{}' is on the CPU, and a loop's body or a branch, which the GPU runs, has it too",
+                              program.constant(id).name))
+          .help("give it to the loop as an operand, which is copied, or compile with --device cuda, which moves all tensors to the GPU");
+    });
   }
   program.graph = ExplicitCopies(program.graph, gpu).run();
   for (Graph& graph : program.subgraphs) each_type(graph, [&](Value& value) { value.type.device = gpu; });
