@@ -107,6 +107,17 @@ int64_t parts_of(const loop::LoopProgram& loops, const schedule::Step& step) {
   return call != nullptr && is_library(call->call.op, kFilterGradient) ? loops.buffer(call->outputs[0]).sizes[0].value() : 1;
 }
 
+// The dtype of the step's sums, which may be narrower than its results: parts of float32 are kept in float64.
+std::optional<DType> dtype_of_sums(const schedule::Step& step) {
+  const auto* kernel = std::get_if<schedule::Kernel>(&step);
+  if (kernel == nullptr) return std::nullopt;
+  std::optional<DType> narrowest;
+  for (const schedule::Accumulator& each : kernel->accumulators) {
+    if (is_floating(each.dtype) && (!narrowest || size_bytes(each.dtype) < size_bytes(*narrowest))) narrowest = each.dtype;
+  }
+  return narrowest;
+}
+
 // Where the program is compiled for another machine, by a lock, that may have cuDNN.
 bool may_use_cudnn(const CompileModelOptions& options) {
   return options.target == codegen::Target::Cuda && (options.choose.lock || !cuda::cudnn::absence());
@@ -236,6 +247,7 @@ tune::Question question_about(const Program& program, const loop::LoopProgram& l
   for (ValueId id : graph.inputs) programs.tensors.inputs.push_back(operand_of_elements(graph.type(id)));
   for (ValueId id : graph.outputs) programs.tensors.outputs.push_back(operand_of_elements(graph.type(id)));
   programs.tensors.integers = {depth_of(step), parts_of(loops, step)};
+  if (const auto sums = dtype_of_sums(step)) programs.tensors.integers.push_back(static_cast<int64_t>(*sums));
   for (const auto* list : {&programs.tensors.inputs, &programs.tensors.outputs}) {
     for (const OperandMeta& each : *list) question.needed_bytes += 2 * static_cast<double>(each.extent_bytes());
   }

@@ -212,12 +212,15 @@ class ProgramTrial final : public Trial {
   std::optional<std::string> fault_of(const Results& results) const {
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] == expected_[i]) continue;
-      const auto depth = what_.tensors.integers.at(0), parts = what_.tensors.integers.size() > 1 ? what_.tensors.integers[1] : 1;
+      const std::vector<int64_t>& integers = what_.tensors.integers;
+      const int64_t depth = integers.at(0), parts = integers.size() > 1 ? integers[1] : 1;
+      std::optional<DType> sums;
+      if (integers.size() > 2) sums = static_cast<DType>(integers[2]);
       const DType dtype = what_.tensors.outputs.at(i).dtype;
       const bool is_in_parts = parts > 1 && dtype == DType::F32;
       const auto difference = is_in_parts
                                   ? difference_of_results(dtype, depth, sum_of_parts(results[i], parts), sum_of_parts(expected_[i], parts))
-                                  : difference_of_results(dtype, depth, results[i], expected_[i]);
+                                  : difference_of_results(dtype, depth, results[i], expected_[i], sums);
       if (difference) return fmt::format("output {}: {}", i, *difference);
     }
     return std::nullopt;

@@ -1,5 +1,6 @@
 #include "tune/measure/same_result.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -54,15 +55,16 @@ std::string number_text(double number, int digits) { return std::isnan(number) ?
 
 }  // namespace
 
-double allowed_difference(DType dtype, int64_t depth) {
-  return 2 * epsilon(dtype) + (16 + 8 * std::sqrt(static_cast<double>(depth))) * epsilon(compute_dtype(dtype));
+double allowed_difference(DType dtype, int64_t depth, std::optional<DType> sums) {
+  const double of_sums = std::max(epsilon(compute_dtype(dtype)), sums ? epsilon(compute_dtype(*sums)) : 0);
+  return 2 * epsilon(dtype) + (16 + 8 * std::sqrt(static_cast<double>(depth))) * of_sums;
 }
 
 std::optional<std::string> difference_of_results(DType dtype, int64_t depth, std::span<const std::byte> actual,
-                                                 std::span<const std::byte> expected) {
+                                                 std::span<const std::byte> expected, std::optional<DType> sums) {
   TOROID_CHECK(actual.size() == expected.size());
   return visit_dtype(dtype, [&]<class T>(T) -> std::optional<std::string> {
-    const double relative = allowed_difference(dtype, depth), usual = root_mean_square<T>(expected);
+    const double relative = allowed_difference(dtype, depth, sums), usual = root_mean_square<T>(expected);
     const size_t count = expected.size() / sizeof(T);
     size_t wrong = 0;
     std::string first;

@@ -19,11 +19,12 @@
 
 namespace toroid::tune {
 
-// Relative, for sums of `depth` terms.
-double allowed_difference(DType dtype, int64_t depth);
+// Relative, for sums of `depth` terms. `sums`: the dtype in which they are computed, where that is narrower than what `dtype` says, as in
+// parts of float32 that are kept in float64.
+double allowed_difference(DType dtype, int64_t depth, std::optional<DType> sums = std::nullopt);
 
 // nullopt when it is; else "element 17 is 3.5, expected 3.4 (off by 0.1, allowed 1e-05); 5 of 24 elements differ".
 std::optional<std::string> difference_of_results(DType dtype, int64_t depth, std::span<const std::byte> actual,
-                                                 std::span<const std::byte> expected);
+                                                 std::span<const std::byte> expected, std::optional<DType> sums = std::nullopt);
 
 }  // namespace toroid::tune

@@ -26,6 +26,15 @@ TEST(SameResult, AllowsRoundingThatGrowsWithTheDepth) {
   EXPECT_NEAR(allowed_difference(DType::BF16, 1024), 2 * 0x1p-7 + 3.2e-5, 1e-5) << "summed in float32, rounded once";
 }
 
+// Parts that are summed in float32 and kept in float64.
+TEST(SameResult, AllowsRoundingOfTheDtypeOfSums) {
+  const std::vector<double> expected = {1, -1}, actual = {1 + 0x1p-22, -1};
+  EXPECT_NE(difference(DType::F64, actual, expected, 1000), std::nullopt);
+  const auto bytes = [](const std::vector<double>& list) { return std::as_bytes(std::span(list)); };
+  EXPECT_EQ(difference_of_results(DType::F64, 1000, bytes(actual), bytes(expected), DType::F32), std::nullopt);
+  EXPECT_EQ(allowed_difference(DType::F32, 1000, DType::F64), allowed_difference(DType::F32, 1000));
+}
+
 TEST(SameResult, NanAndInfinityEqualThemselvesOnly) {
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(difference<float>(DType::F32, {nan, inf, -inf, 1}, {nan, inf, -inf, 1}), std::nullopt);
