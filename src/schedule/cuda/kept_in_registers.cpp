@@ -112,6 +112,7 @@ Kernel with_nothing_kept(loop::LoopProgram& program, const Kernel& kernel) {
   Kernel other = kernel;
   compute_again(program.exprs, other);
   other.gpu->items = 0;
+  other.gpu->shared = false;
   other.unfused.clear();
   round_shared_products(program, other);
   return other;

@@ -159,7 +159,7 @@ std::optional<Kernel> with_threads(const Kernel& kernel, int row_threads, int th
   GpuLoops& gpu = *other.gpu;
   gpu.row_threads = row_threads;
   gpu.threads = std::max(threads, gpu.columns ? kColumns * row_threads : row_threads);
-  if (row_threads < 1 || gpu.threads > kMostThreads) return std::nullopt;
+  if (row_threads < 1 || gpu.threads > kMostThreads || (gpu.shared && gpu.threads != row_threads)) return std::nullopt;
   const int64_t length = product_of_extents(kernel.inner).value(), of_row = row_threads * (gpu.columns ? 1 : gpu.vector);
   if (of_row >= 2 * length) return std::nullopt;  // half of them would have nothing
   if (gpu.items > 0) gpu.items = static_cast<int>((length + of_row - 1) / of_row);

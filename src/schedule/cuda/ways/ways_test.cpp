@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/ways/step_alone.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
@@ -83,6 +84,23 @@ TEST(Ways, OfAKernelInTritonAreThoseOfCudaToo) {
   EXPECT_NE(text.find(" triton warps 4"), std::string::npos) << text;
   const ScheduledProgram read = parse_schedule(text);
   EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+}
+
+// What is computed again is kept nowhere, and a row in shared memory has all threads of its block.
+TEST(Ways, OfARowInSharedMemoryKeepItThereOrNowhere) {
+  Scheduled made = on_hopper("graph(x: bf16[2048, 32000]) {\n  y: bf16[2048, 32000] = aten::softmax.int(x, 1)\n  return y\n}");
+  ASSERT_TRUE(std::get<Kernel>(made.schedule.steps[0]).gpu->shared);
+  const Kernel again = with_nothing_kept(*made.schedule.loops, std::get<Kernel>(made.schedule.steps[0]));
+  EXPECT_FALSE(again.gpu->shared);
+  std::vector<Way> ways = ways_of(*made.schedule.loops, made.schedule.steps[0]);
+  for (Way& each : ways_of(*made.schedule.loops, again)) ways.push_back(std::move(each));
+  EXPECT_GT(ways.size(), 3u);
+  for (const Way& way : ways) {
+    const auto& kernel = std::get<Kernel>(way.step);
+    if (!kernel.gpu->shared) continue;
+    EXPECT_EQ(kernel.stashes.size(), 1u) << way.name;
+    EXPECT_EQ(kernel.gpu->threads, kernel.gpu->row_threads) << way.name;
+  }
 }
 
 struct WaysCase {
