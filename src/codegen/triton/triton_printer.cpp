@@ -28,7 +28,8 @@ constexpr int64_t kMostOfRow = 16384;  // elements of a tile that is a whole row
 constexpr int64_t kPiece = 2048;       // … and of a piece of a longer one
 constexpr int64_t kElementsOfTile = 1024;
 constexpr std::string_view kNoPlace = "9223372036854775807";
-constexpr int64_t kElementsOfWarp = 32 * 8;
+// By measurements on an H200: a thread has so many elements of a whole row, of a tile without reductions, and of other tiles.
+constexpr int64_t kElementsOfRowWarp = 32 * 32, kElementsOfMapWarp = 32 * 16, kElementsOfWarp = 32 * 8;
 // Of a tile whose rows lie beside each other: so many elements, of rows that fill a line of memory. Programs are to fill the device.
 constexpr int64_t kElementsOfColumns = 8192;
 constexpr int64_t kMostColumns = 64, kFewestColumns = 32, kPrograms = 264;
@@ -86,7 +87,7 @@ class TritonPrinter {
     return finish(std::move(result));
   }
 
-  // Of a row that is one tile. `kernel_` has its axes alone.
+  // Of a row that is one tile, or of many rows, each of which a program goes through. `kernel_` has its axes alone.
   PrintedTriton run(const schedule::ScanKernel& scan) {
     if (scan.op != ScanOp::Sum && scan.op != ScanOp::Prod) throw NotInTriton(fmt::format("the scan {}", to_string(scan.op)));
     const DType own = exprs_.dtype(scan.value);
@@ -94,7 +95,7 @@ class TritonPrinter {
     PrintedTriton result;
     take_parameters(result);
     take_tile();
-    if (is_looped_) throw NotInTriton("a scan of a row that does not fit a tile");
+    if (is_looped_ && !(rows_.is_const() && rows_.value() >= kPrograms)) throw NotInTriton("a scan of few rows that do not fit a tile");
     const auto place_of_element = sym::linear_in(scan.positions[0], scan.along);
     if (!place_of_element || !place_of_element->coefficient.is_const(1)) throw NotInTriton("a scan across the rows of memory");
     take_index_type(result, {scan.value}, scan.positions);
@@ -102,11 +103,26 @@ class TritonPrinter {
     // A running sum of floats is one chain of roundings: it is in double.
     const DType dtype = is_floating(own) ? DType::F64 : own;
     const bool is_sum = scan.op == ScanOp::Sum;
-    const std::string identity = triton_identity(is_sum ? ReduceOp::Sum : ReduceOp::Prod, dtype);
+    const ReduceOp op = is_sum ? ReduceOp::Sum : ReduceOp::Prod;
+    const std::string identity = triton_identity(op, dtype);
+    std::string before;  // of a row that is gone through in pieces: what comes of those before
+    if (is_looped_) {
+      before = named("before", fmt::format("tl.full([{}, 1], {}, {})", row_count_, identity, triton_type(dtype)));
+      scopes_.emplace_back(), read_.emplace_back();
+      line(fmt::format("for first in range(0, {}, {}):", index_.print(length_), width_));
+      ++depth_;
+      open_elements("first");
+    }
     const std::string element = named("each", element_or(value(scan.value), identity));
-    const std::string scanned = named("scan", fmt::format("tl.{}({}, axis=1)", is_sum ? "cumsum" : "cumprod", whole(element, dtype)));
+    std::string scanned = named("scan", fmt::format("tl.{}({}, axis=1)", is_sum ? "cumsum" : "cumprod", whole(element, dtype)));
+    if (is_looped_) scanned = named("scan", triton_combine(op, dtype, before, scanned));
     const std::string narrow = named("t", triton_convert(dtype, own, scanned));
     store(scan.outputs[0], scan.positions[0], narrow, true);
+    if (is_looped_) {
+      line(fmt::format("{} = {}", before, triton_combine(op, dtype, before, triton_reduce(op, dtype, whole(element, dtype)))));
+      --depth_;
+      scopes_.pop_back(), read_.pop_back();
+    }
     return finish(std::move(result));
   }
 
@@ -122,10 +138,12 @@ class TritonPrinter {
     result.kernel.function = "kernel";
     result.kernel.file = "a kernel of the program";
     result.kernel.source = fmt::format("{}@triton.jit\ndef kernel({}):\n{}", kTritonPrelude, fmt::join(parameters_, ", "), lines_);
-    const int64_t warps = row_count_ * width_ / kElementsOfWarp;
-    constexpr uint64_t kMostWarps = 16;
+    const bool is_row = !kernel_.accumulators.empty() && !is_looped_ && !kernel_.gpu->columns;
+    const bool is_map = kernel_.inner.empty() || in_squares_;
+    const int64_t warps = row_count_ * width_ / (is_row ? kElementsOfRowWarp : is_map ? kElementsOfMapWarp : kElementsOfWarp);
+    constexpr uint64_t kFewestWarps = 2, kMostWarps = 16;
     result.kernel.warps =
-        static_cast<int>(std::clamp(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(warps, 1))), uint64_t{1}, kMostWarps));
+        static_cast<int>(std::clamp(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(warps, 1))), kFewestWarps, kMostWarps));
     if (kernel_.gpu->triton_warps > 0) result.kernel.warps = kernel_.gpu->triton_warps;
     result.kernel.stages = 2;
     result.kernel.flushes_subnormals = false;

@@ -44,6 +44,7 @@ graph(x: bf16[n, 48], y: bf16[48], c: bool[n, 48]) {
   // One row, and programs for 128: there are as many places as what the mask says.
   text += printed("graph(x: f64[8]) {\n  y: f64[8] = aten::softmax.int(x, 0)\n  return y\n}");
   text += printed("graph(x: f16[300, 700]) {\n  y: f16[300, 700] = aten::cumsum(x, 1)\n  return y\n}");
+  text += printed("graph(x: f32[300, 40000]) {\n  y: f32[300, 40000] = aten::cumsum(x, 1)\n  return y\n}");
   text += printed(
       "graph(x: f32[5000, 300]) {\n  y: f32[300, 5000] = aten::permute(x, [1, 0])\n  z: f32[300, 5000] = aten::clone(y)\n  return z\n}");
   text += printed("graph(x: bool[100, 8]) {\n  z: i64[100] = aten::argmax(x, 1)\n  return z\n}");
@@ -75,7 +76,7 @@ TEST(TritonPrinter, SaysWhyAKernelIsNotInTriton) {
   } const rows[] = {
       {"graph(x: f32[100], y: f32[100]) {\n  z: f32[100] = aten::remainder.Tensor(x, y)\n  return z\n}", "mod of f32"},
       {"graph(x: f32[100]) {\n  z: f32[100] = aten::rand_like(x)\n  return z\n}", "random numbers"},
-      {"graph(x: f32[30, 70000]) {\n  z: f32[30, 70000] = aten::cumsum(x, 1)\n  return z\n}", "a scan of a row that does not fit a tile"},
+      {"graph(x: f32[30, 70000]) {\n  z: f32[30, 70000] = aten::cumsum(x, 1)\n  return z\n}", "a scan of few rows that do not fit a tile"},
       {"graph(x: f32[300, 70]) {\n  z: f32[300, 70] = aten::cumsum(x, 0)\n  return z\n}", "a scan across the rows of memory"},
       {"graph(x: f32[100]) {\n  z: f32[100] = aten::lgamma(x)\n  return z\n}", "lgamma of f32"},
       {"graph(x: f32[100]) {\n  z: i64[100] = aten::_to_copy(x, dtype=dtype.i64)\n  return z\n}", "i64 from f32"},
