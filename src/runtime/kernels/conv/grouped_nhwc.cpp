@@ -155,14 +155,17 @@ class DepthwiseConvolver : public RowConvolution {
   void pack_weights(const KernelCall& call, float* to) const {
     const ToroidOperand& w = call.inputs[1];
     const FilterLayout layout = filter_layout(w, s_);
+    const bool is_reduced = is_reduced_float(dtype_of(w));
     for_each_vector(channels_, together(), lanes_, [&](int64_t vector, int64_t channel) {
-      for (int64_t i = 0; i < vector_weights_; ++i) {
-        const int64_t at = layout.offset(channel + i % lanes_, i / lanes_ % s_.in_channels, i / lanes_ / s_.in_channels);
-        float& weight = to[vector * vector_weights_ + i];
-        if (is_reduced_float(dtype_of(w))) {
-          widen_row(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, 1, &weight);
-        } else {
-          weight = data_of(w)[at];
+      float* weight = to + vector * vector_weights_;
+      for (int64_t element = 0; element < s_.kernel_elements(); ++element) {
+        for (int64_t c = 0; c < s_.in_channels; ++c, weight += lanes_) {
+          const int64_t at = layout.offset(channel, c, element);
+          if (is_reduced) {
+            widen_elements(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, layout.out_stride, lanes_, weight);
+            continue;
+          }
+          for (int64_t i = 0; i < lanes_; ++i) weight[i] = data_of(w)[at + i * layout.out_stride];
         }
       }
     });

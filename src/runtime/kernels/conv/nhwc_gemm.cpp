@@ -28,6 +28,7 @@ constexpr int64_t kLeastChannelsInPairs = 8;  // fewer are quicker as scattered 
 constexpr double kCyclesToGather = 2;         // and split an element of a row whose runs are not the steps of a product in parts
 
 Scratch scratch_for_band;
+Scratch scratch_for_filters;  // of a panel
 
 bool splits_bands(const ConvolutionShape& s, int64_t channel_stride);
 
@@ -115,29 +116,45 @@ class Convolver : public RowConvolution {
   };
   FilterPanels layout_of_weights(const ToroidOperand& w) const { return {in_parts_, in_pairs_, in_planes_, filter_layout(w, s_)}; }
 
-  // Per group, a product's right-hand side: its rows in the order in which the runs come.
+  // Per group, a product's right-hand side: its rows in the order in which the runs come. Filters that are no constants are packed in each
+  // call, so panels are tasks.
   void pack_weights(const KernelCall& call, float* to) const {
-    const ToroidOperand& w = call.inputs[1];
-    const FilterLayout layout = filter_layout(w, s_);
-    const int64_t group_size = weights_size();
-    call.pool.parallel_for(s_.groups, 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> rows(static_cast<size_t>(depth_ * s_.out_channels));
-      for (int64_t g = begin; g < end; ++g) {
-        for (int64_t o = 0; o < s_.out_channels; ++o) {
-          float* row = rows.data() + o * depth_;
-          for (int64_t c = 0; c < s_.in_channels; ++c) {
-            for (int64_t k = 0; k < s_.kernel_elements(); ++k) {
-              const int64_t at = in_planes_ ? c * s_.kernel_elements() + k : k * s_.in_channels + c;
-              row[at] = data_of(w)[layout.offset(g * s_.out_channels + o, c, k)];
-            }
-          }
+    const FilterLayout layout = filter_layout(call.inputs[1], s_);
+    const int64_t width = in_parts_ ? PackedBf16x3::kPanelColumns : gemm_microkernels().panel_width(), of_group = panels_of_group();
+    call.pool.parallel_for(all_panels(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t group = i / of_group, panel = i % of_group, first = panel * width;
+        const Range filters = {group * s_.out_channels + first, group * s_.out_channels + std::min(first + width, s_.out_channels)};
+        const Matrix columns = filters_as_columns(data_of(call.inputs[1]), layout, filters);
+        float* const packed = to + group * weights_size();
+        if (in_parts_) {
+          pack_bf16x3(columns, depth_, filters.size(), 0, 1, packed + panel * PackedBf16x3::panel_size(depth_, PackedBf16x3::kPanelTiles));
+        } else {
+          pack_panels(columns, depth_, filters.size(), 0, 1, packed + first * depth_, in_pairs_ && panel + 1 == of_group);
         }
-        const Matrix columns = {rows.data(), 1, depth_};
-        float* const packed = to + g * group_size;
-        in_parts_ ? pack_bf16x3(columns, depth_, s_.out_channels, 0, panels_of_group(), packed)
-                  : pack_panels(columns, depth_, s_.out_channels, 0, panels_of_group(), packed, in_pairs_);
       }
     });
+  }
+
+  // These filters, where they lie if their elements do so in the order of the runs, or a copy that is this thread's until its next one.
+  Matrix filters_as_columns(const float* w, const FilterLayout& layout, Range filters) const {
+    const float* const from = w + filters.first * layout.out_stride;
+    const int64_t elements = s_.kernel_elements(), channel = in_planes_ ? elements : 1, element = in_planes_ ? 1 : s_.in_channels;
+    if (elements == 1) return {from, layout.in_stride, layout.out_stride};
+    const bool has_rows = layout.kernel[0] == 1 || layout.row_stride == layout.kernel[1] * layout.column_stride;
+    if (has_rows && layout.column_stride == element && (layout.in_stride == channel || s_.in_channels == 1))
+      return {from, 1, layout.out_stride};
+    float* const rows = scratch_for_filters.get(filters.size() * depth_);
+    for (int64_t o = 0; o < filters.size(); ++o) {
+      for (int64_t c = 0; c < s_.in_channels; ++c) {
+        const float* at = from + o * layout.out_stride + c * layout.in_stride;
+        float* row = rows + o * depth_ + c * channel;
+        for (int64_t k1 = 0; k1 < layout.kernel[0]; ++k1, at += layout.row_stride) {
+          for (int64_t k2 = 0; k2 < layout.kernel[1]; ++k2, row += element) *row = at[k2 * layout.column_stride];
+        }
+      }
+    }
+    return {rows, 1, depth_};
   }
 
   // Of a copied band, in which planes are as far apart as the most rows need.

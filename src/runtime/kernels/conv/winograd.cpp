@@ -148,35 +148,26 @@ class WinogradConvolver final : public KernelPlan {
     return weights + shape_of_weights().first_column(panel) * s_.in_channels * tiling_.points;
   }
 
-  // G g G^T for one channel of a panel's filters, rounded once.
+  // For one channel of a panel's filters.
   void transform_filters(const ToroidOperand& w, int64_t panel, int64_t channel, float* to) const {
-    constexpr int kMost = WinogradTransforms::kMostPoints;
     constexpr int64_t kMostWidth = int64_t{GemmMicrokernels::kMostVectors} * 16;  // of the widest vectors
+    constexpr int64_t kElements = 9, kMostPoints = WinogradTransforms::kMostPoints * WinogradTransforms::kMostPoints;
     const int64_t width = shape_of_weights().width(panel), column = shape_of_weights().first_column(panel);
     const int64_t count = std::min(width, s_.out_channels - column);
-    // Here first: the places of `to` lie so far apart that they share sets of the cache.
-    float result[kMost * kMost][kMostWidth] = {};
-    for (int64_t j = 0; j < count; ++j) {
-      const float* g = data_of(w) + (column + j) * w.strides[0] + channel * w.strides[1];
-      double half[kMost][3];
-      for (int b = 0; b < 3; ++b) {
-        const float* from = g + b * w.strides[3];
-        const double first = from[0], second = from[w.strides[2]], third = from[2 * w.strides[2]];
-        for (int i = 0; i < transforms_.points; ++i) {
-          const double* row = transforms_.filter[i];
-          half[i][b] = row[0] * first + row[1] * second + row[2] * third;
-        }
-      }
-      for (int i = 0; i < transforms_.points; ++i) {
-        for (int k = 0; k < transforms_.points; ++k) {
-          const double* row = transforms_.filter[k];
-          result[i * transforms_.points + k][j] = static_cast<float>(row[0] * half[i][0] + row[1] * half[i][1] + row[2] * half[i][2]);
-        }
+    float filters[kElements * kMostWidth];
+    if (count < width) std::fill_n(filters, kElements * width, 0.0f);
+    const float* from = data_of(w) + column * w.strides[0] + channel * w.strides[1];
+    for (int64_t j = 0; j < count; ++j, from += w.strides[0]) {
+      for (int64_t a = 0; a < 3; ++a) {
+        for (int64_t b = 0; b < 3; ++b) filters[(3 * a + b) * width + j] = from[a * w.strides[2] + b * w.strides[3]];
       }
     }
+    // Here first: the places of `to` lie so far apart that they share sets of the cache.
+    float result[kMostPoints * kMostWidth];
+    transforms_.filters(filters, width, result);
     to += column * s_.in_channels * tiling_.points + channel * width;
     for (int64_t point = 0; point < tiling_.points; ++point) {
-      std::memcpy(to + point * s_.in_channels * width, result[point], static_cast<size_t>(width) * sizeof(float));
+      std::memcpy(to + point * s_.in_channels * width, result + point * width, static_cast<size_t>(width) * sizeof(float));
     }
   }
 
@@ -261,12 +252,12 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   };
   constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
   constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
-  constexpr double kPack = 10;    // for a filter's element, by one thread
+  constexpr double kPack = 7;     // for a filter's element that is packed in each call, by one thread: half of it memory
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
-  const double packing = with.keeps_weights ? 0 : kPack * 9 * filters;
+  const double packing = with.keeps_weights ? 0 : kPack * 9 * filters / static_cast<double>(with.threads);
   const double direct = kGain * (packing + (with.in_parts ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
   constexpr double kTransform = 6;  // per point and vector, of tiles and of products
-  constexpr double kFilter = 5;     // per point of a filter
+  constexpr double kFilter = 8;     // per point of a filter, as kPack
   const Tiling tiling(s, tile);
   const auto points = static_cast<double>(tiling.points), tiles = static_cast<double>(tiling.rows * tiling.per_row);
   const double others =

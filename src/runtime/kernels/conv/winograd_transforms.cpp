@@ -93,6 +93,49 @@ TOROID_INLINE void transform_input(const float* const* pixels, int64_t channels,
   }
 }
 
+// In double precision. G is a constant of the loops, so that products with its zeros are left out.
+template <class Vector, class Tile>
+TOROID_INLINE void transform_filters(const float* filters, int64_t width, float* out) {
+  using Doubles = typename VectorOfBytes<double, sizeof(Vector)>::Type;
+  using Floats = typename VectorOfBytes<float, sizeof(Vector) / 2>::Type;
+  constexpr int kLanes = sizeof(Doubles) / sizeof(double), kPoints = Tile::kPoints;
+  const auto transformed = [](const Doubles(&g)[3], Doubles(&to)[kPoints]) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPoints; ++i) {
+      const double* const row = Tile::kFilter[i];
+      Doubles sum = row[0] * g[0];
+      if (row[1] != 0) sum += row[1] * g[1];
+      if (row[2] != 0) sum += row[2] * g[2];
+      to[i] = sum;
+    }
+  };
+  for (int64_t j = 0; j < width; j += kLanes) {
+    Doubles half[kPoints][3];
+#pragma GCC unroll 4
+    for (int b = 0; b < 3; ++b) {
+      Doubles g[3], column[kPoints];
+#pragma GCC unroll 4
+      for (int a = 0; a < 3; ++a) {
+        Floats x;
+        std::memcpy(&x, filters + (3 * a + b) * width + j, sizeof x);
+        g[a] = __builtin_convertvector(x, Doubles);
+      }
+      transformed(g, column);
+#pragma GCC unroll 8
+      for (int i = 0; i < kPoints; ++i) half[i][b] = column[i];
+    }
+    for (int i = 0; i < kPoints; ++i) {
+      Doubles row[kPoints];
+      transformed(half[i], row);
+#pragma GCC unroll 8
+      for (int k = 0; k < kPoints; ++k) {
+        const Floats x = __builtin_convertvector(row[k], Floats);
+        std::memcpy(out + (i * kPoints + k) * width + j, &x, sizeof x);
+      }
+    }
+  }
+}
+
 template <class Vector, class Tile>
 TOROID_INLINE void transform_output(const float* products, int64_t plane, int64_t width, int64_t rows, int64_t columns, float* out,
                                     int64_t out_row, int64_t out_column) {
@@ -122,6 +165,9 @@ TOROID_INLINE void transform_output(const float* products, int64_t plane, int64_
 #define TOROID_TRANSFORMS(NAME, VECTOR, ...)                                                                                       \
   template <class Tile>                                                                                                            \
   struct NAME {                                                                                                                    \
+    __VA_ARGS__ static void filters(const float* filters, int64_t width, float* out) {                                             \
+      transform_filters<VECTOR, Tile>(filters, width, out);                                                                        \
+    }                                                                                                                              \
     __VA_ARGS__ static void input(const float* const* pixels, int64_t channels, float* out, int64_t plane) {                       \
       transform_input<VECTOR, Tile>(pixels, channels, out, plane);                                                                 \
     }                                                                                                                              \
@@ -129,7 +175,7 @@ TOROID_INLINE void transform_output(const float* products, int64_t plane, int64_
                                    int64_t out_row, int64_t out_column) {                                                          \
       transform_output<VECTOR, Tile>(products, plane, width, rows, columns, out, out_row, out_column);                             \
     }                                                                                                                              \
-    static constexpr WinogradTransforms kAll = {Tile::kOutputs, Tile::kPoints, Tile::kFilter, &NAME::input, &NAME::output};        \
+    static constexpr WinogradTransforms kAll = {Tile::kOutputs, Tile::kPoints, &NAME::filters, &NAME::input, &NAME::output};       \
   };
 
 }  // namespace

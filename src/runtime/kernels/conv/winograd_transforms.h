@@ -22,10 +22,12 @@ struct WinogradTransforms {
   // The least number of channels: an image with fewer has no whole vector.
   static constexpr int kLeastChannels = 16;
 
-  int outputs;                // of a tile, a side: m
-  int points;                 // a side of the tile of the image that they see, and of the products: m + 2
-  const double (*filter)[3];  // G, `points` rows
+  int outputs;  // of a tile, a side: m
+  int points;   // a side of the tile of the image that they see, and of the products: m + 2
 
+  // out[k * width + j] = G g G^T in the point k, of the filter j whose elements are filters[e * width + j], e = 3 * row + column; rounded
+  // once. `width` is a multiple of a vector's lanes.
+  void (*filters)(const float* filters, int64_t width, float* out);
   // out[k * plane + c] = B^T d B in the point k = row * points + column, for the channels c; pixels[k] are the channels of the
   // pixel k of d. Channels: at least kLeastChannels.
   void (*input)(const float* const* pixels, int64_t channels, float* out, int64_t plane);
