@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Times torch.compile on a GPU by toroid, Inductor and eager PyTorch: first call, calls in a row, and whether results are eager's.
 
-usage: gpu.py [--seconds 200]    prints a line for each model and way; what has no time any more is left out
+usage: gpu.py [--seconds 200] [--models PATTERN...] [--ways toroid,inductor]
+       prints a line for each model and way; what has no time any more is left out
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import statistics
 import sys
@@ -143,12 +145,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--models", nargs="*", default=["*"])
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, flush=True)
     ways = options.ways.split(",")
     for turn in (ways[:3], ways[3:]):  # what tunes comes last
         for name, make_row in rows():
+            if not turn or not any(fnmatch.fnmatch(name, pattern) for pattern in options.models):
+                continue
             torch.manual_seed(0)
             make, wanted = make_row(), None
             for way in turn:
