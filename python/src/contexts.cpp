@@ -51,6 +51,10 @@ OwnedContext ContextPool::make(uint64_t seed) {
   auto options = sized<ToroidContextOptions>();
   options.threads = options_.threads;
   options.seed = seed;
+  if (!options_.processors.empty()) {
+    options.processors = options_.processors.data();
+    options.num_processors = static_cast<int32_t>(options_.processors.size());
+  }
   ToroidContext* context = nullptr;
   Message message;
   const ToroidStatus status = run_side().context_create(model_.get(), &options, &context, message.data(), message.size());
@@ -76,6 +80,17 @@ OwnedContext ContextPool::take() {
     is_back_.notify_one();
     throw;
   }
+}
+
+OwnedContext ContextPool::take_failed() {
+  const std::lock_guard lock(PoolsOfProcess::mutex);
+  for (auto each = free_.begin(); each != free_.end(); ++each) {
+    if (run_side().context_has_failed(each->get()) == 0) continue;
+    OwnedContext taken = std::move(*each);
+    free_.erase(each);
+    return taken;
+  }
+  return nullptr;
 }
 
 void ContextPool::give_back(OwnedContext context) {

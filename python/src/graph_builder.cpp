@@ -187,6 +187,20 @@ class GraphProgram {
 
   bool is_for_gpu() const { return is_for_gpu_; }
 
+  // Throws what kernels of earlier calls on a GPU have found wrong so far and no call has told, each once. Waits for nothing where nothing
+  // is wrong.
+  void raise_failure() {
+    without_gil([&] {
+      OwnedContext failed = contexts_.take_failed();
+      if (failed == nullptr) return true;
+      const ToroidStatus status = run_side().context_wait(failed.get());
+      const std::string message = status != TOROID_OK ? run_side().context_message(failed.get()) : "";
+      contexts_.give_back(std::move(failed));
+      if (status != TOROID_OK) throw StatusError{status, message};
+      return true;
+    });
+  }
+
   nb::dict facts() const {
     nb::dict dict;
     dict["from_cache"] = facts_.from_cache != 0;
@@ -347,10 +361,12 @@ bool operator_is_supported(const char* name) { return compiler().has_operator(na
 
 void register_graph_builder(nb::module_& module) {
   nb::set_leak_warnings(false);  // Dynamo keeps compiled graphs until the process is gone
-  nb::class_<GraphProgram>(module, "GraphProgram", "A graph of PyTorch's operators, compiled. Threads may call it at once.")
+  nb::class_<GraphProgram>(module, "GraphProgram", nb::is_weak_referenceable(),
+                           "A graph of PyTorch's operators, compiled. Threads may call it at once.")
       .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"))
       .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"), nb::arg("stream") = 0)
       .def("set_gpu", &GraphProgram::set_gpu, nb::arg("allocate"), nb::arg("copy_late"))
+      .def("raise_failure", &GraphProgram::raise_failure)
       .def_prop_ro("is_for_gpu", &GraphProgram::is_for_gpu)
       .def_prop_ro("facts", &GraphProgram::facts, "What is known of the compilation: its seconds, numbers of kernels.");
   module.def("compile_graph", &compile_graph, nb::arg("text"), nb::arg("constants"), nb::arg("options"), nb::arg("allocate"));

@@ -87,8 +87,8 @@ class Model {
   ContextPool& contexts() { return *contexts_; }
   const Loaded& loaded() const { return *loaded_; }
   // The same program with contexts of its own.
-  Model* with_contexts(bool is_single, int threads) const {
-    return new Model(loaded_, {.is_single = is_single || loaded_->has_state, .threads = threads});
+  Model* with_contexts(bool is_single, int threads, std::vector<int32_t> processors) const {
+    return new Model(loaded_, {.is_single = is_single || loaded_->has_state, .threads = threads, .processors = std::move(processors)});
   }
 
   // results: as kind_named says; "": arrays as the first input is one. timeout_s: 0 is none. times: each step's are added, if it is there.
@@ -353,7 +353,7 @@ void register_models(nb::module_& module) {
       .def("profile", profiled, nb::arg("inputs"), nb::arg("results") = "", nb::arg("timeout_s") = 0.0,
            "The outputs, and (variant, step, name, origin, nanoseconds) of each step.")
       .def("with_contexts", &Model::with_contexts, nb::arg("is_single"), nb::arg("threads") = 0,
-           "The same program with contexts of its own.")
+           nb::arg("processors") = std::vector<int32_t>(), "The same program with contexts of its own.")
       .def(
           "seed", [](Model& self, uint64_t seed) { self.contexts().seed(seed); }, nb::arg("seed"))
       .def("read_weight", read_weight, nb::arg("name"))

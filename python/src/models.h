@@ -26,6 +26,7 @@ using OwnedContext = std::unique_ptr<ToroidContext, ContextCloser>;
 struct ContextOptions {
   bool is_single = false;  // one context, for which calls wait: all see one state, as with a module of PyTorch
   int threads = 0;         // as of ToroidContextOptions
+  std::vector<int32_t> processors = {};
 };
 
 // The contexts of a model that no call uses now. A call takes the one that was used last, or makes one. In a child of fork() those that
@@ -55,11 +56,13 @@ class ContextPool {
   void seed(uint64_t seed);
   // How many contexts there are.
   int size() const;
+  // Takes a context that no call uses and in which kernels have failed; null where there is none. `give_back` must follow.
+  OwnedContext take_failed();
+  void give_back(OwnedContext context);
 
  private:
   friend class PoolsOfProcess;
   OwnedContext take();
-  void give_back(OwnedContext context);
   OwnedContext make(uint64_t seed);
 
   std::shared_ptr<ToroidModel> model_;

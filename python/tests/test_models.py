@@ -359,6 +359,22 @@ class Processes(Case):
         self.assertLess(megabytes() - before, 4)
         self.assertEqual(len(os.listdir("/proc/self/fd")), open_before)
 
+    def test_threads_stay_on_processors(self):
+        with self.assertRaisesRegex(toroid.ArgumentError, "give `threads` too"):
+            self.scaled.with_options(processors=[0])
+        with self.assertRaisesRegex(toroid.ArgumentError, "may not run on"):
+            self.scaled.context(threads=2, processors=[2**20])(floats(1, 3))
+        last = max(os.sched_getaffinity(0))
+        self.scaled(floats(1, 3))  # so that threads that all models share are there
+        before = set(os.listdir("/proc/self/task"))
+        model = self.scaled.context(threads=2, processors=[last, last])
+        model(floats(1, 3))
+        started, places = set(os.listdir("/proc/self/task")) - before, []
+        end = time.monotonic() + 10
+        while {last} not in places and time.monotonic() < end:  # a thread moves when it begins to run
+            places = [os.sched_getaffinity(int(thread)) for thread in started]
+        self.assertIn({last}, places)
+
     def test_the_gil_is_released(self):
         wide = toroid.compile(PROGRAMS / "exponents.txt").with_options(threads=1)
         x, done, seen = floats(1048576), threading.Event(), []

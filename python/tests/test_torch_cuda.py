@@ -182,6 +182,10 @@ def test_an_index_out_of_bounds_is_told_by_a_later_call():
     with pytest.raises(toroid.torch.CallError, match="7"):
         mine(x, torch.tensor([1, 2], device="cuda"))
     torch.testing.assert_close(mine(x, torch.tensor([1, 2], device="cuda")), x[1:3])
+    mine(x, torch.tensor([1, 9], device="cuda"))
+    with pytest.raises(toroid.torch.CallError, match="9"):  # of the last call
+        toroid.torch.synchronize()
+    toroid.torch.synchronize()
 
 
 def test_max_autotune():

@@ -81,7 +81,7 @@ class Model:
         The outputs, and (variant, step, name, origin, nanoseconds) of each step.
         """
 
-    def with_contexts(self, is_single: bool, threads: int = 0) -> Model:
+    def with_contexts(self, is_single: bool, threads: int = 0, processors: Sequence[int] = ()) -> Model:
         """The same program with contexts of its own."""
 
     def seed(self, seed: int) -> None: ...

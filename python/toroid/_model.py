@@ -7,7 +7,7 @@ import dataclasses
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toroid import _arrays, _core
@@ -151,23 +151,36 @@ class Model:
         """The call as a coroutine: `await model.run_async(x)`. Other tasks of the event loop go on meanwhile."""
         return await asyncio.wrap_future(self.submit(*args, **kwargs))
 
-    def with_options(self, *, results: "str | None" = None, timeout: "float | None" = None, threads: "int | None" = None) -> "Model":
+    def with_options(
+        self,
+        *,
+        results: "str | None" = None,
+        timeout: "float | None" = None,
+        threads: "int | None" = None,
+        processors: "Sequence[int]" = (),
+    ) -> "Model":
         """The same program, with other options of its calls.
 
         results: "numpy", "torch", "jax" or "toroid" (toroid.Tensor); "" is as the first input.
         timeout: seconds after which a call ends with DeadlineError, before its next step; 0 is none.
         threads: of a call, the caller's included, which each context of the new model has for itself; 0 is as the model was opened.
+        processors: with `threads`, the numbers of those that these threads stay on: thread i on the i-th, from the first again where there
+        are fewer. The first is for the caller's thread, which stays where it is. All contexts have the same ones; `context()` gives each
+        its own.
         """
         if results is not None and results not in ("", "numpy", "torch", "jax", "toroid"):
             raise ArgumentError(f"results are 'numpy', 'torch', 'jax' or 'toroid', not {results!r}")
-        core = self._core if threads is None else self._core.with_contexts(False, threads)
+        if len(processors) > 0 and threads is None:
+            raise ArgumentError("'processors' are of a model's own threads: give `threads` too")
+        core = self._core if threads is None else self._core.with_contexts(False, threads, list(processors))
         return Model(
             core, self._path, self._how, self._results if results is None else results, self._timeout_s if timeout is None else timeout
         )
 
-    def context(self, *, threads: int = 0) -> "Model":
-        """The same program with a state of its own: values of mutable buffers, random numbers. Its calls take turns."""
-        return Model(self._core.with_contexts(True, threads), self._path, self._how, self._results, self._timeout_s)
+    def context(self, *, threads: int = 0, processors: "Sequence[int]" = ()) -> "Model":
+        """The same program with a state of its own: values of mutable buffers, random numbers. Its calls take turns. threads, processors:
+        as in with_options; a wrong processor is an ArgumentError of its first call."""
+        return Model(self._core.with_contexts(True, threads, list(processors)), self._path, self._how, self._results, self._timeout_s)
 
     # ---- state
 

@@ -9,9 +9,9 @@ from torch._dynamo.backends.registry import register_backend
 
 from .dynamo import backend
 from .fallback import FallbackWarning, UnsupportedGraph
-from .runtime import CallError
+from .runtime import CallError, synchronize
 
 if not entry_points(group="torch_dynamo_backends", name="toroid"):
     register_backend(name="toroid")(backend)
 
-__all__ = ["CallError", "FallbackWarning", "UnsupportedGraph", "backend"]
+__all__ = ["CallError", "FallbackWarning", "UnsupportedGraph", "backend", "synchronize"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import glob
 import logging
 import os
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -13,6 +15,25 @@ import torch
 from .. import errors
 
 log = logging.getLogger("toroid.torch")
+
+# The compiled graphs for a GPU that somebody may call. Their kernels may find something wrong after the last call.
+programs: weakref.WeakSet = weakref.WeakSet()
+
+
+def raise_failures() -> None:
+    """Throws what kernels have found wrong so far and no call has told, of one graph after the other, each once."""
+    for program in list(programs):
+        program.raise_failure()
+
+
+@atexit.register
+def _tell_failures() -> None:
+    """What no call has told, before the process ends."""
+    for program in list(programs):
+        try:
+            program.raise_failure()
+        except errors.ToroidError as error:
+            log.error("a call of a compiled graph on a GPU was wrong, and no later call told it: %s", error)
 
 # Variables that name a library, and the file among those that PyTorch brings.
 _LIBRARIES = {"TOROID_NVRTC": "libnvrtc.so.1[0-9]", "TOROID_CUBLASLT": "libcublasLt.so.1[0-9]", "TOROID_CUDNN": "libcudnn.so.9"}

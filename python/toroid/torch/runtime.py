@@ -19,6 +19,17 @@ class CallError(errors.InputError, RuntimeError):
     as in eager PyTorch."""
 
 
+def synchronize(device: torch.device | int | None = None) -> None:
+    """As torch.cuda.synchronize, and throws CallError if kernels of compiled graphs have found something wrong that no call has told yet: an
+    index out of bounds, a division of an integer by zero. A graph's own later calls throw it too."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize(device)
+    try:
+        gpu.raise_failures()
+    except errors.InputError as error:
+        raise CallError(str(error)) from error
+
+
 def _empty(size: tuple, stride: tuple, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty_strided(size, stride, dtype=dtype)
 
@@ -63,6 +74,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         )
     if is_on_gpu:
         program.set_gpu(gpu.allocator(), gpu.copy_late)
+        gpu.programs.add(program)
     mentioned: dict[Any, None] = {}
     for output in graph.outputs:
         for value in (*output.size, *output.stride, output.offset, output.value):
