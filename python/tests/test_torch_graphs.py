@@ -234,3 +234,16 @@ def test_max_autotune():
     x = torch.randn(16, 32)
     with torch.no_grad():
         close(compiled(model, mode="max-autotune")(x), model(x))
+
+
+def test_new_elements_under_deterministic_algorithms():
+    def grown(x):
+        return torch.ops.aten.resize(x + 1, [2, 3])
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.warns(backend.FallbackWarning, match="new elements are NaN"):
+            y = torch.compile(grown, backend="toroid")(torch.ones(4))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(y, torch.tensor([[2, 2, 2], [2, torch.nan, torch.nan]]), equal_nan=True)

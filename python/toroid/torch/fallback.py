@@ -25,6 +25,10 @@ AS_ASKED = "the option fallback_random is set"
 _STATEMENTS = ("aten::_assert_tensor_metadata",)
 
 
+# Operators whose new elements nobody has written: under deterministic algorithms eager PyTorch fills them with NaN or the largest integer.
+_FILLED_IF_DETERMINISTIC = ("aten::resize", "aten::resize_as")
+
+
 class FallbackWarning(UserWarning):
     """Operators of a model run in eager PyTorch."""
 
@@ -49,9 +53,15 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
     if keeps_random and torch.Tag.nondeterministic_seeded in node.target.tags:
         return AS_ASKED
     name = operator_name(node.target)
+    if name.split(".")[0] in _FILLED_IF_DETERMINISTIC and _fills_new_elements():
+        return "under deterministic algorithms its new elements are NaN (torch.utils.deterministic.fill_uninitialized_memory)"
     if _core.operator_is_supported(name) or name.startswith("aten::sym_") or name in _STATEMENTS:
         return None
     return "toroid has no such operator"
+
+
+def _fills_new_elements() -> bool:
+    return torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory
 
 
 def target_name(node: torch.fx.Node) -> str:
