@@ -53,6 +53,7 @@ class TorchAO(unittest.TestCase):
             quantization.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=by_32),
             quantization.Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=by_32),
             quantization.Float8WeightOnlyConfig(),
+            quantization.Int8StaticActivationInt8WeightConfig(act_quant_scale=torch.tensor([[0.03]]), granularity=quantization.PerTensor()),
         ):
             model = linear()
             quantization.quantize_(model, config)
