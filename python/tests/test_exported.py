@@ -161,6 +161,10 @@ class Torch(unittest.TestCase):
                 x = torch.randn(8, 64, device="cuda")
                 torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=1e-2)
         self.assertEqual(compiled(x).device, x.device)
+        wide = torch.randn(8, 128, device="cuda")
+        with torch.no_grad():
+            for x in (torch.randn(64, 8, device="cuda").t(), wide[:, 3:67], wide.flatten()[1:513].view(8, 64)):  # copied
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=1e-2)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,19 @@ def bfloat16_array(tensor):
     return numpy.ctypeslib.as_array(memory).view(ml_dtypes.bfloat16).reshape(tensor.shape)
 
 
+def in_rows(arrays):
+    """The arrays, with PyTorch's GPU tensors copied that do not lie in row-major order or at a multiple of 16 bytes; None where none is
+    such."""
+    copied = None
+    for i, array in enumerate(arrays):
+        if type(array).__module__.partition(".")[0] != "torch" or not getattr(array, "is_cuda", False):
+            continue
+        if not array.is_contiguous() or array.data_ptr() % 16 != 0:
+            copied = copied or list(arrays)
+            copied[i] = array.new_empty(array.shape).copy_(array)
+    return copied
+
+
 def write(target, value, name):
     """Gives an input its new value, in its own memory: the model writes to it."""
     if type(target).__module__.partition(".")[0] == "torch":

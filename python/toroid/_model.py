@@ -17,6 +17,9 @@ from toroid._profile import Profile
 from toroid._tree import CallTree
 from toroid.errors import ArgumentError, InputError, NotFoundError
 
+# What errors say of inputs on a GPU that lie otherwise than the program reads them.
+_LIES_OTHERWISE = ("and the program reads it with", "at an address that is no multiple of")
+
 _KINDS = {0: "result", 2: "input update", 3: "parameter update", 4: "gradient", 5: "loss", 6: "token"}
 
 
@@ -132,7 +135,7 @@ class Model:
             arrays = self._tree.arrays(args, kwargs)
         for _, i in self._updates:
             _arrays.check_writable(arrays[i], self.inputs[i].name)
-        outputs = self._core.run(arrays, self._results, self._timeout_s)
+        outputs = self._outputs_of(arrays)
         for output, i in self._updates:
             _arrays.write(arrays[i], outputs[output], self.inputs[i].name)
         return self._tree.result([outputs[i] for i in self._returned])
@@ -140,8 +143,20 @@ class Model:
     def run(self, *args: Any, **kwargs: Any) -> "dict[str, Any]":
         """As a call, but gives a dict of all outputs by name, gradients and new values of inputs and parameters included, and writes to
         nothing."""
-        outputs = self._core.run(self._tree.arrays(args, kwargs), self._results, self._timeout_s)
+        outputs = self._outputs_of(self._tree.arrays(args, kwargs))
         return {info.name: value for info, value in zip(self.outputs, outputs)}
+
+    def _outputs_of(self, arrays):
+        try:
+            return self._core.run(arrays, self._results, self._timeout_s)
+        except InputError as error:
+            # A program for a GPU reads its inputs where they are; PyTorch can copy them there.
+            if self.device != "cuda" or not any(words in str(error) for words in _LIES_OTHERWISE):
+                raise
+            copied = _arrays.in_rows(arrays)
+            if copied is None:
+                raise
+            return self._core.run(copied, self._results, self._timeout_s)
 
     def submit(self, *args: Any, **kwargs: Any) -> "concurrent.futures.Future[Any]":
         """The call on another thread: a concurrent.futures.Future."""
