@@ -3,6 +3,7 @@
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/winograd.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
+#include "runtime/kernels/gemm/gemm_f32.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/registry/families.h"
@@ -79,6 +80,19 @@ Gate to_channels_last(const Problem& problem) {
   return never_transposed(problem);
 }
 
+ImageStrides strides_of_image(const OperandMeta& image) {
+  const std::vector<int64_t>& s = image.strides;
+  return s.size() == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
+}
+ConvolutionShape shape_of(const Problem& problem) {
+  return convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
+}
+Gate one_matrix_product(const Problem& problem) {
+  if (Gate gate = to_channels_last(problem)) return gate;
+  if (problem.inputs[1].is_constant) return "filters that are constants are packed once";
+  return matrix_row_stride(shape_of(problem), strides_of_image(problem.inputs[0])) ? Gate() : "it is no matrix product";
+}
+
 double product_cost_s(const Problem& problem, const MachineModel& machine) {
   const double rows = static_cast<double>(problem.outputs[0].sizes[1] / problem.integers[1]);
   const double share_of_peak = 0.8 * std::min(1.0, (1 + rows) / 9);  // few rows leave the multipliers idle
@@ -117,8 +131,7 @@ Gate winograd_may(const Problem& problem) {
 // Of a tile of kOutputs outputs a side.
 template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
-  const ConvolutionShape shape =
-      convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
+  const ConvolutionShape shape = shape_of(problem);
   const bool keeps_weights = problem.inputs[1].is_constant;
   const double share = time_by_winograd(
       shape, kOutputs,
@@ -140,6 +153,15 @@ constexpr Implementation kImplementations[] = {
      .gate = to_channels_last,
      .cost_s = image_rows_cost_s,
      .plan = plan_image_rows},
+    {.name = "matrix-product",
+     .description = "one product of all positions with filters of one element, where they lie",
+     .gate = one_matrix_product,
+     .cost_s =
+         [](const Problem& problem, const MachineModel& machine) {
+           const std::vector<int64_t>& filters = problem.inputs[1].strides;
+           return estimate_gemm_f32_s(matrix_product_of(shape_of(problem), filters[0], filters[1]), machine);
+         },
+     .plan = plan_matrix_product},
     {.name = "adjoint-columns",
      .description = "a product whose columns are added where they belong",
      .gate =

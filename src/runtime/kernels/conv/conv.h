@@ -5,12 +5,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/plan.h"
 
 namespace toroid {
+
+struct GemmProblem;
 
 // Sizes of a convolution with its spatial dims filled up to three in front.
 struct ConvolutionShape {
@@ -36,8 +39,9 @@ struct ImageStrides {
 };
 ImageStrides image_strides(const ToroidOperand& x);
 
-// Are the positions, one after the other and each a row of channels, the rows of one matrix, which is multiplied with the filters?
-bool is_matrix_product(const ConvolutionShape& shape, const ImageStrides& image);
+// If the positions, one after the other and each a row of channels, are the rows of one matrix that is multiplied with the filters: the
+// stride of these rows.
+std::optional<int64_t> matrix_row_stride(const ConvolutionShape& shape, const ImageStrides& image);
 
 // A product with the image's columns, made block by block, or, transposed, one whose columns are added where they belong. Any strides of
 // the inputs, the output contiguous. The second in float64 and integers, which wrap in their own dtype; it throws Error{Unsupported} for
@@ -51,6 +55,9 @@ std::unique_ptr<const KernelPlan> plan_planes(const KernelCall& call);
 // strides. The first is a product of image rows, where they lie, with packed weights; the second is for groups of few channels that lie
 // next to each other (takes_channel_vectors), which it takes as vectors.
 std::unique_ptr<const KernelPlan> plan_image_rows(const KernelCall& call);
+// Where there is a matrix_row_stride: one product by the filters where they lie.
+std::unique_ptr<const KernelPlan> plan_matrix_product(const KernelCall& call);
+GemmProblem matrix_product_of(const ConvolutionShape& shape, int64_t filter_stride, int64_t channel_stride);
 std::unique_ptr<const KernelPlan> plan_channel_vectors(const KernelCall& call);
 // One of these that takes the operands.
 std::unique_ptr<const KernelPlan> plan_convolution_f32(const KernelCall& call);

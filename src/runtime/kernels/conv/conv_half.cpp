@@ -33,9 +33,9 @@ class TileConvolver final : public KernelPlan {
   void run(const KernelCall& call) const override {
     const auto* const weights = reinterpret_cast<const std::byte*>(weights_.of(call));
     const ProductOutput out = output_of(call, s_.out_channels);
-    if (is_matrix_product(s_, strides_)) {
+    if (const auto row = matrix_row_stride(s_, strides_)) {
       return multiply_in_tiles(AmxType::BFloat16, call.pool, s_.batch * s_.out_elements(), s_.out_channels, s_.in_channels,
-                               {call.inputs[0].data, strides_.column, 1}, weights, out);
+                               {call.inputs[0].data, *row, 1}, weights, out);
     }
     call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
       const TileRegisters registers;

@@ -13,6 +13,7 @@
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/implicit_gemm_bf16x3.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
+#include "runtime/kernels/gemm/gemm_f32.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/kernels/registry/packed_operand.h"
@@ -59,9 +60,9 @@ class Convolver : public RowConvolution {
     const ProductOutput out = output_of(call, channels_);
     const float* const x = data_of(call.inputs[0]);
     const float* const packed = weights_->of(call);
-    if (is_matrix_product(s_, strides_)) {
+    if (const auto row = matrix_row_stride(s_, strides_)) {
       return with_weights(packed, 0, [&](const auto& weights) {
-        multiply(call.pool, cut_, s_.batch * s_.out_elements(), {x, strides_.column, 1}, weights, {0, weights.panels()}, out);
+        multiply(call.pool, cut_, s_.batch * s_.out_elements(), {x, *row, 1}, weights, {0, weights.panels()}, out);
       });
     }
     call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
@@ -86,7 +87,7 @@ class Convolver : public RowConvolution {
   // Of all groups' channels; a task has some of them, and copies its band whole.
   int64_t all_panels() const { return s_.groups * panels_of_group(); }
   void cut_whole(const RuntimePool& pool) {
-    if (is_matrix_product(s_, strides_)) {
+    if (matrix_row_stride(s_, strides_)) {
       return with_weights(nullptr, 0,
                           [&](const auto& weights) { cut_ = partition_of(pool.threads(), s_.batch * s_.out_elements(), weights); });
     }
@@ -321,10 +322,20 @@ bool convolves_as_bf16x3(const ConvolutionShape& s, int64_t channel_stride, bool
   return pays_as_bf16x3({s.batch * s.out_elements(), s.out_channels, depth, keeps_weights, threads}, split);
 }
 
-bool is_matrix_product(const ConvolutionShape& s, const ImageStrides& image) {
-  return s.groups == 1 && s.kernel_elements() == 1 && s.padding[1] == 0 && s.padding[2] == 0 && s.stride[1] == 1 && s.stride[2] == 1 &&
-         image.channel == 1 && (s.out[1] == 1 || image.row == s.out[2] * image.column) &&
-         (s.batch == 1 || image.batch == s.out_elements() * image.column);
+std::optional<int64_t> matrix_row_stride(const ConvolutionShape& s, const ImageStrides& image) {
+  if (s.groups != 1 || s.kernel_elements() != 1 || s.padding[1] != 0 || s.padding[2] != 0 || s.stride[1] != 1 || s.stride[2] != 1)
+    return std::nullopt;
+  if (image.channel != 1 && s.in_channels > 1) return std::nullopt;
+  std::optional<int64_t> stride;  // of dims of one element nobody asks
+  int64_t count = 1;
+  const std::pair<int64_t, int64_t> dims[] = {{s.out[2], image.column}, {s.out[1], image.row}, {s.batch, image.batch}};
+  for (const auto& [size, step] : dims) {
+    if (size == 1) continue;
+    if (stride && step != *stride * count) return std::nullopt;
+    if (!stride) stride = step;
+    count *= size;
+  }
+  return stride.value_or(s.in_channels);
 }
 
 ProductOutput output_of(const KernelCall& call, int64_t channels) {
@@ -350,6 +361,24 @@ std::unique_ptr<const KernelPlan> plan_image_rows(const KernelCall& call) {
   const ConvolutionShape shape = convolution_shape(call);
   if (auto plan = plan_without_sums(shape)) return plan;
   return std::make_unique<const Convolver>(call, shape, RowUse{});
+}
+
+GemmProblem matrix_product_of(const ConvolutionShape& shape, int64_t filter_stride, int64_t channel_stride) {
+  return {.m = shape.batch * shape.out_elements(),
+          .n = shape.out_channels,
+          .k = shape.in_channels,
+          .b_row = channel_stride,
+          .b_column = filter_stride};
+}
+
+std::unique_ptr<const KernelPlan> plan_matrix_product(const KernelCall& call) {
+  const ConvolutionShape shape = convolution_shape(call);
+  if (auto plan = plan_without_sums(shape)) return plan;
+  const int64_t row = matrix_row_stride(shape, image_strides(call.inputs[0])).value();
+  const GemmProblem gemm = matrix_product_of(shape, call.inputs[1].strides[0], call.inputs[1].strides[1]);
+  return plan_that_runs([gemm, row, product = plan_gemm_f32(gemm, call.pool.threads())](const KernelCall& each) {
+    product(each.pool, {data_of(each.inputs[0]), row, 1}, {data_of(each.inputs[1]), gemm.b_row, gemm.b_column}, output_of(each, gemm.n));
+  });
 }
 
 std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use) {

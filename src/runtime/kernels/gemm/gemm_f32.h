@@ -3,6 +3,7 @@
 
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/registry/plan.h"
+#include "runtime/kernels/registry/registry.h"
 
 namespace toroid {
 
@@ -14,7 +15,8 @@ struct GemmProblem {
   int64_t b_row = 1, b_column = 1;  // strides of the right side from row to row and from column to column
 };
 
-// By the algorithm of the lowest estimate.
+// By the algorithm of the lowest estimate, and that estimate.
+double estimate_gemm_f32_s(const GemmProblem& gemm, const MachineModel& machine);
 Gemm plan_gemm_f32(const GemmProblem& gemm, int threads);
 // The same of a call of "matmul".
 std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call);

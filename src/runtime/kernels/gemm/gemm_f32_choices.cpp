@@ -146,8 +146,7 @@ double estimate_s(const GemmAlgorithm& algorithm, const GemmProblem& gemm, const
   return machine.start_s + transfer_s(bytes_of_a(gemm), machine) + algorithm.cost_s(gemm, machine);
 }
 
-const GemmAlgorithm& cheapest_algorithm(const GemmProblem& gemm, int threads) {
-  const MachineModel machine = model_of_this_machine(threads);
+const GemmAlgorithm& cheapest_algorithm(const GemmProblem& gemm, const MachineModel& machine) {
   const GemmAlgorithm* best = &kPacked;
   double least = estimate_s(kPacked, gemm, machine);
   for (const GemmAlgorithm* other : {&kBf16x3, &kByRows, &kByColumns}) {
@@ -232,11 +231,17 @@ constexpr Implementation kImplementations[] = {
 
 }  // namespace
 
-Gemm plan_gemm_f32(const GemmProblem& gemm, int threads) { return plan_gemm(cheapest_algorithm(gemm, threads), gemm, threads); }
+double estimate_gemm_f32_s(const GemmProblem& gemm, const MachineModel& machine) {
+  return estimate_s(cheapest_algorithm(gemm, machine), gemm, machine);
+}
+
+Gemm plan_gemm_f32(const GemmProblem& gemm, int threads) {
+  return plan_gemm(cheapest_algorithm(gemm, model_of_this_machine(threads)), gemm, threads);
+}
 
 std::unique_ptr<const KernelPlan> plan_matmul_f32(const KernelCall& call) {
   const ProductSizes sizes = product_sizes(call.inputs[0], call.inputs[1], call.outputs[0]);
-  return plan_call(cheapest_algorithm(gemm_of(call, sizes), call.pool.threads()), call);
+  return plan_call(cheapest_algorithm(gemm_of(call, sizes), model_of_this_machine(call.pool.threads())), call);
 }
 
 namespace {

@@ -49,17 +49,20 @@ TEST(Choices, GatesSayWhy) {
                 "few-rows-by-columns: it is for at most 64 rows, these are 65\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[6, 2, 3]) -> f32[1, 6, 7]; integers 0 2 1 0 1 0"),
             "image-columns\nimage-rows: the output's channels are not next to each other\n"
+            "matrix-product: the output's channels are not next to each other\n"
             "adjoint-columns: it is for transposed convolutions\nplanes: a group has 2 input channels, not one\n"
             "winograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
             "channel-vectors: a group has not one channel, nor as many as divide a vector or fill a few\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9], f32[4, 1, 3]) -> f32[1, 4, 11]; integers 1 4 1 0 1 0"),
             "image-columns: it is not for transposed convolutions\nimage-rows: the output's channels are not next to each other\n"
+            "matrix-product: the output's channels are not next to each other\n"
             "adjoint-columns\nplanes: it is not for transposed convolutions\n"
             "winograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
             "channel-vectors: the image's channels are not next to each other\n");
   EXPECT_EQ(gates("convolution.f32(f32[1, 4, 9]/[36, 1, 4], f32[4, 1, 3]) -> f32[1, 4, 7]/[28, 1, 4]; integers 0 4 1 0 1 0"),
-            "image-columns: the output is not contiguous\nimage-rows\nadjoint-columns: it is for transposed convolutions\n"
-            "planes: the output is not contiguous\nwinograd-4: the filters are not 3x3\nwinograd-2: the filters are not "
+            "image-columns: the output is not contiguous\nimage-rows\nmatrix-product: it is no matrix product\n"
+            "adjoint-columns: it is for transposed convolutions\nplanes: the output is not contiguous\nwinograd-4: the filters are not "
+            "3x3\nwinograd-2: the filters are not "
             "3x3\nchannel-vectors\n");
   EXPECT_EQ(gates("attention.f32(f32[2, 17, 64], f32[2, 40, 64], f32[2, 40, 64]) -> f32[2, 17, 64]; integers 0; numbers 1"),
             "query-blocks\nfew-queries: many queries, or short rows\n");
@@ -79,9 +82,10 @@ TEST(Choices, WithAnEpilogueEachIsThereTwice) {
   // An image of one pixel has its channels next to each other and is contiguous besides.
   EXPECT_EQ(
       gates("convolution.f32(f32[1, 8, 1, 1], f32[8, 1, 1, 1]) -> f32[1, 8, 1, 1]/[8, 1, 1, 1]; integers 0 8 1 1 0 0 1 1 0 0; epilogue"),
-      "image-columns: it gives its result to no epilogue\nimage-rows\nadjoint-columns: it is for transposed convolutions\n"
+      "image-columns: it gives its result to no epilogue\nimage-rows\nmatrix-product: it is no matrix product\n"
+      "adjoint-columns: it is for transposed convolutions\n"
       "planes: it gives its result to no epilogue\nwinograd-4: the filters are not 3x3\nwinograd-2: the filters are not 3x3\n"
-      "channel-vectors\nimage-columns-then-epilogue\nimage-rows-then-epilogue\n"
+      "channel-vectors\nimage-columns-then-epilogue\nimage-rows-then-epilogue\nmatrix-product-then-epilogue: it is no matrix product\n"
       "adjoint-columns-then-epilogue: it is for transposed convolutions\nplanes-then-epilogue\n"
       "winograd-4-then-epilogue: the filters are not 3x3\nwinograd-2-then-epilogue: the filters are not 3x3\n"
       "channel-vectors-then-epilogue\n");
