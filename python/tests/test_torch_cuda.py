@@ -231,3 +231,19 @@ def test_models_of_files_take_arrays_on_the_gpu(tmp_path):
         torch.testing.assert_close(torch.as_tensor(program(x)), wanted, rtol=1e-4, atol=1e-4)
         toroid.compile(str(tmp_path / "m.pt2"), str(tmp_path / "m.so"), device="cuda")
         torch.testing.assert_close(toroid.load(str(tmp_path / "m.so"))(x.cuda()).cpu(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["CUDNN_ATTENTION", "FLASH_ATTENTION"])
+def test_gradients_of_attention(kernel):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def attend(q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    inputs = [torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    weight = torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16)
+    with sdpa_kernel(getattr(SDPBackend, kernel)):
+        wanted = torch.autograd.grad(attend(*inputs), inputs, weight)
+        for _ in range(3):
+            got = torch.autograd.grad(compiled(attend)(*inputs), inputs, weight)
+            torch.testing.assert_close(got, wanted, rtol=3e-2, atol=3e-2)

@@ -14,7 +14,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from toroid import _core, errors  # noqa: E402
-from toroid.torch import gpu  # noqa: E402
+from toroid.torch import attention, gpu  # noqa: E402
 from toroid.torch.graph_text import Refused, write_graph  # noqa: E402
 from toroid.torch.runtime import allocator  # noqa: E402
 
@@ -146,6 +146,31 @@ def text_of(function, *tensors):
     with FakeTensorMode():
         given = [torch.empty(sizes, device=device) for sizes, device in tensors]
         return write_graph(make_fx(function)(*given))
+
+
+def joint_attention(scores_of_others):
+    """A graph of bfloat16 attention on a GPU and its gradient; the keys that the forward pass saw may be others."""
+
+    def joint(q, k, v, grad, others):
+        seen = others if scores_of_others else k
+        given = torch.ops.aten._scaled_dot_product_cudnn_attention(q, seen, v, None, True, 0.0, True, False)
+        return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            grad, q, k, v, given[0], given[1], given[6], given[7], None, None, None, given[4], given[5], 0.0, True
+        )
+
+    with FakeTensorMode():
+        inputs = [torch.empty(2, 3, 7, 16, dtype=torch.bfloat16, device="cuda:0") for _ in range(5)]
+        return make_fx(joint, tracing_mode="fake")(*inputs)
+
+
+def test_gradients_of_attention_in_graphs_of_their_own():
+    for scores_of_others in (False, True):
+        gm = joint_attention(scores_of_others)
+        attention.mark(gm)
+        written = attention.with_own_sums(gm)
+        text = write_graph(written, "joint", materialised=lambda node: False).text
+        assert ("flash_attention_for_cpu" in text) == (not scores_of_others)
+        assert "flash_attention_for_cpu" not in gm.code  # which eager PyTorch may have to run
 
 
 def test_texts_say_where_tensors_are():

@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import gpu
+from . import attention, gpu
 from .fallback import AS_ASKED, cut, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
@@ -38,7 +38,8 @@ def _constants(graph: GraphText) -> dict[str, tuple]:
 def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None) -> Callable:
     """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors."""
     begin = time.perf_counter()
-    graph = write_graph(gm, name, materialised=lambda node: kind == "backward" and "tangent" in node.name, frozen=frozen)
+    written_as = gm if frozen else attention.with_own_sums(gm)
+    graph = write_graph(written_as, name, materialised=lambda node: kind == "backward" and "tangent" in node.name, frozen=frozen)
     if not graph.results:
         return make_call(graph, None)
     written = time.perf_counter()

@@ -12,6 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
+from . import attention
 from .compile import compile_fx_graph
 from .options import read_options
 
@@ -42,6 +43,7 @@ def _partition(keeps_random: bool) -> Callable:
     would have to draw the same numbers again. keeps_random: they run in eager PyTorch, which does draw them again."""
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
+        attention.mark(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:

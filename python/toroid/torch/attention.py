@@ -1,0 +1,93 @@
+"""Gradients of attention in a backward graph of its own.
+
+The GPU's kernel for such a gradient makes the logarithms of sums itself, and toroid takes it where those that a gradient reads are seen to
+be of its own scores (passes/attention/merge_gradient.h). AOTAutograd puts the forward pass into another graph, so there they are an input.
+The joint graph tells: `mark` looks there, and `with_own_sums` computes them anew in the backward graph, where the kernel then takes their
+place. Sums of other scores, as those over the keys of several processes, stay as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import NamedTuple
+
+import torch
+import torch.fx
+
+_MARK = "toroid_own_log_sums"
+_OF_ANY_DEVICE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_MOST_ELEMENTS = 128  # of a row, for which there is the kernel
+
+
+class _Kind(NamedTuple):
+    """An operator of attention, and the places of its gradient's arguments."""
+
+    forward: torch._ops.OpOverload
+    bias: int | None
+    dropout: int
+    is_causal: int
+    names: tuple[str, ...]  # of the forward operator's arguments behind queries, keys and values
+
+
+_aten = torch.ops.aten
+_KINDS = {
+    _aten._scaled_dot_product_cudnn_attention_backward.default: _Kind(
+        _aten._scaled_dot_product_cudnn_attention.default, 8, 13, 14, ("bias", "sums", "dropout", "is_causal")
+    ),
+    _aten._scaled_dot_product_flash_attention_backward.default: _Kind(
+        _aten._scaled_dot_product_flash_attention.default, None, 10, 11, ("dropout", "is_causal")
+    ),
+}
+
+
+def _gradients(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    return [node for target in _KINDS for node in graph.find_nodes(op="call_function", target=target)]
+
+
+def mark(joint: torch.fx.GraphModule) -> None:
+    """Marks the gradients of attention without a mask and dropout whose logarithms of sums are those of their own queries and keys."""
+    for node in _gradients(joint.graph):
+        kind = _KINDS[node.target]
+        _, q, k, v, _, sums, *_ = node.args
+        bias = None if kind.bias is None else node.args[kind.bias]
+        if bias is not None or node.args[kind.dropout] != 0.0 or getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
+            continue
+        forward = sums.args[0]
+        if forward.target is not kind.forward or list(forward.args[:3]) != [q, k, v]:
+            continue
+        given = dict(zip(kind.names, forward.args[3:]))
+        if given.get("bias") is None and given.get("dropout", 0.0) == 0.0 and given.get("is_causal", False) == node.args[kind.is_causal]:
+            node.meta[_MARK] = forward.kwargs.get("scale") == node.kwargs.get("scale")
+
+
+def _has_kernel(node: torch.fx.Node) -> bool:
+    """As has_attention_gradient_kernel (schedule/cuda/attention) says."""
+    values = [each.meta.get("val") for each in node.args[1:4]]
+    if not all(isinstance(each, torch.Tensor) and each.is_cuda and each.dim() == 4 and each.dtype.itemsize == 2 for each in values):
+        return False
+    width = values[0].shape[-1]
+    return isinstance(width, int) and 0 < width <= _MOST_ELEMENTS and width % 8 == 0 and values[2].shape[-1] == width
+
+
+def with_own_sums(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph, or a copy of it in which marked gradients read sums that it computes. Only for writing: eager PyTorch cannot run it."""
+    if not any(node.meta.get(_MARK) and _has_kernel(node) for node in gm.graph.nodes):
+        return gm
+    twin = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    for node in _gradients(twin.graph):
+        if not node.meta.get(_MARK) or not _has_kernel(node):
+            continue
+        _, q, k, v, out, sums, *_ = node.args
+        with twin.graph.inserting_before(node):
+            pair = twin.graph.call_function(_OF_ANY_DEVICE, (q, k, v, 0.0, node.args[_KINDS[node.target].is_causal]), {"scale": node.kwargs.get("scale")})
+            flat = twin.graph.call_function(operator.getitem, (pair, 1))
+            own, of_sums = flat, sums.meta["val"]
+            if of_sums.dim() == 4:  # with a last dim of size 1
+                own = twin.graph.call_function(torch.ops.aten.unsqueeze.default, (flat, -1))
+        with of_sums.fake_mode:
+            own.meta["val"] = of_sums
+            flat.meta["val"] = of_sums.squeeze(-1) if of_sums.dim() == 4 else of_sums
+            pair.meta["val"] = (out.meta["val"], flat.meta["val"])
+        node.replace_input_with(sums, own)
+    return twin
