@@ -47,7 +47,7 @@ typedef struct ToroidPostOps {
 /* What is done with a product instead of writing it: post-operations, or a function of the program. The product is seen as a matrix: its
  * last dim (the channels of a convolution) are the columns, all others together the rows. The function is called for blocks of it, from
  * several threads. `block` has the rows [first_row, last_row) and the columns [first_column, last_column), row_stride elements from row to
- * row; columns up to the next multiple of 16 may be read. */
+ * row; columns up to the next multiple of 16 may be read. Of a product of bytes the block holds int32 numbers. */
 typedef struct ToroidEpilogue {
   void* out; /* the result, or the first one that the function writes; a chain passes the function another place */
   void (*run)(void* argument, void* out, const float* block, int64_t row_stride, int64_t first_row, int64_t last_row, int64_t first_column,
@@ -81,7 +81,7 @@ typedef struct ToroidLibraryCall {
   const double* numbers;
   int32_t num_numbers;
   /* Null, or takes the result, in float32, and outputs[0].data is null: of "matmul" in float32, bfloat16 and float16, and of "convolution"
-   * in float32. */
+   * in float32. Of "matmul" of bytes it takes int32. */
   const ToroidEpilogue* epilogue;
 } ToroidLibraryCall;
 

@@ -548,6 +548,15 @@ void Lowering::lower_pad(const Node& node, const Pad& op) {
   const ValueId input = node.inputs[0];
   // What is computed from a convolution is done with it; a pad reads that.
   if (channels_last_[static_cast<size_t>(input)] && std::holds_alternative<Pointwise>(graph_.producer(input).op)) realise(input);
+  // So are bytes that are computed from a product's sums, which take four times the memory.
+  const bool is_byte = dtype(input) == DType::I8 || dtype(input) == DType::U8;
+  if (is_byte && !lowered(input).buffer && !lowered(input).shows_memory && !cost_of(exprs(), lowered(input).value).is_cheap()) {
+    if (is_view(graph_.producer(input).op)) {
+      relower_view(input);
+    } else {
+      realise(input);
+    }
+  }
   std::vector<sym::Expr> axes = fresh_axes(sizes(id));
   std::vector<sym::Expr> index;
   sym::Expr inside = 1;

@@ -18,7 +18,6 @@ class CpuPlanner final : public Planner {
   }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
-    if (!is_floating(program.buffer(product).dtype)) return {{}, "a product of integers takes no epilogue"};
     return schedule::as_epilogue(program, kernel, call, product);
   }
 

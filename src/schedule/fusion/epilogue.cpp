@@ -112,8 +112,8 @@ bool makes_product(const loop::LoopProgram& program, const loop::Call& call, con
   if (outputs.size() != 1) return false;
   const loop::Buffer& result = program.buffer(outputs[0]);
   if (std::holds_alternative<Matmul>(call.op)) {
-    const auto is_of_bytes = [&](const loop::Operand& operand) { return program.buffer(operand.buffer).dtype == DType::I8; };
-    const bool is_sum_of_bytes = result.dtype == DType::I32 && std::all_of(call.operands.begin(), call.operands.end(), is_of_bytes);
+    const DType left = program.buffer(call.operands[0].buffer).dtype, right = program.buffer(call.operands[1].buffer).dtype;
+    const bool is_sum_of_bytes = result.dtype == DType::I32 && right == DType::I8 && (left == DType::I8 || left == DType::U8);
     return result.dtype == DType::F32 || is_reduced_float(result.dtype) || is_sum_of_bytes;
   }
   const auto* convolution = std::get_if<Convolution>(&call.op);

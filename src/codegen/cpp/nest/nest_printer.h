@@ -47,7 +47,11 @@ class NestPrinter : KernelPrinter {
   bool goes_through_rows(const schedule::Grid& grid) const;
   // The loop over a block's rows; inside, `body` runs over its columns.
   KernelSource print_epilogue(const std::vector<std::string>& body, std::string_view linkage);
-  std::string block_place() { return fmt::format("block + (row - first_row) * row_stride + ({} - first)", vector_name()); }
+  std::string block_place() {
+    const bool is_of_integers = exprs_.dtype(*kernel_.product) == DType::I32;
+    return fmt::format("{} + (row - first_row) * row_stride + ({} - first)",
+                       is_of_integers ? "reinterpret_cast<const int32_t*>(block)" : "block", vector_name());
+  }
 
   std::string arguments(const KernelSource& source) const;
 

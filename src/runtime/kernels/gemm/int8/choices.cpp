@@ -255,7 +255,7 @@ constexpr Implementation kOfInt4[] = {
 };
 
 constexpr KernelFamily kInt8 = {"matmul.int8", malformed_int8, depth, kOfFloats, -1};
-constexpr KernelFamily kBytes = {"matmul.i32", malformed_bytes, depth, kOfBytes};
+constexpr KernelFamily kBytes = {"matmul.i32", malformed_bytes, depth, kOfBytes, -1};
 constexpr KernelFamily kInt4 = {"matmul.int4", malformed_int4, depth, kOfInt4, -1};
 
 }  // namespace

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
 #include "runtime/kernels/gemm/packed_right_plan.h"
@@ -19,7 +21,7 @@ namespace {
 
 constexpr int64_t kExactDepth = 512;
 
-Scratch scratch_for_rows, scratch_for_wide, scratch_for_panels, scratch_for_block;
+Scratch scratch_for_rows, scratch_for_wide, scratch_for_panels, scratch_for_block, scratch_for_sums;
 
 TileMatrix matrix_of(const ToroidOperand& operand, int64_t batch) {
   const int32_t dims = operand.rank - 2;
@@ -47,8 +49,15 @@ class BytesWidened final : public KernelPlan {
   void run(const KernelCall& call) const override {
     if (s_.m == 0 || s_.n == 0) return;
     for_each_product(call.pool, s_.batches, s_.m * s_.n * s_.k, [&](int64_t batch) {
-      multiply_exactly(call.pool, dtype_of(call.inputs[0]), matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch),
-                       static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n);
+      const bool is_stored = call.epilogue == nullptr;
+      int32_t* const sums = is_stored ? static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n
+                                      : reinterpret_cast<int32_t*>(scratch_for_sums.get(s_.m * s_.n + kReadBeyond));
+      multiply_exactly(call.pool, dtype_of(call.inputs[0]), matrix_of(call.inputs[0], batch), matrix_of(call.inputs[1], batch), sums);
+      if (is_stored) return;
+      call.pool.parallel_for(s_.m, 64, [&](int64_t begin, int64_t end) {
+        run_epilogue(*call.epilogue, reinterpret_cast<const float*>(sums) + begin * s_.n, s_.n, {batch * s_.m + begin, batch * s_.m + end},
+                     {0, s_.n});
+      });
     });
   }
 
@@ -210,21 +219,28 @@ class InVectors {
     right_.pack(call.pool, matrix_of(call.inputs[1], batch), shifts(), reinterpret_cast<uint32_t*>(to));
   }
 
-  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput&) const {
+  void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
     const TileMatrix a = matrix_of(call.inputs[0], batch);
     const auto* const right = reinterpret_cast<const uint32_t*>(packed);
-    int32_t* const out = static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n;
+    // Where there is no epilogue, sums go where they belong.
+    int32_t* const stored = call.epilogue != nullptr ? nullptr : static_cast<int32_t*>(call.outputs[0].data) + batch * s_.m * s_.n;
     const int64_t words = right_.words();
     for_each_part(call.pool, s_.m, panels(), cut_, [&](Range some, Range of_task) {
-      auto* to = reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
+      const bool is_as_packed = !is_signed_ && a.column == 1 && kernels_.elements == 4 && s_.k % 4 == 0;
+      auto* to = is_as_packed ? nullptr : reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
       std::vector<const uint32_t*> rows;
-      for (int64_t i = some.first; i < some.last; ++i, to += words) {
+      for (int64_t i = some.first; i < some.last; ++i) {
         const auto* from = static_cast<const uint8_t*>(a.data) + i * a.row;
+        if (is_as_packed) {
+          rows.push_back(reinterpret_cast<const uint32_t*>(from));
+          continue;
+        }
         is_signed_ ? pack_row(reinterpret_cast<const int8_t*>(from), a.column, s_.k, kernels_.elements, words, to)
                    : pack_row(from, a.column, s_.k, kernels_.elements, words, to);
         rows.push_back(to);
+        to += words;
       }
-      for (int64_t panel = of_task.first; panel < of_task.last; ++panel) multiply_panel(right, panel, rows, out + some.first * s_.n);
+      for (int64_t panel = of_task.first; panel < of_task.last; ++panel) multiply_panel(right, panel, rows, some.first, stored, out);
     });
   }
 
@@ -234,26 +250,41 @@ class InVectors {
   int64_t panels() const { return (s_.n + kPanelColumns - 1) / kPanelColumns; }
   bool shifts() const { return is_signed_ && kernels_.elements == 4; }
 
-  void multiply_panel(const uint32_t* right, int64_t panel, const std::vector<const uint32_t*>& rows, int32_t* out) const {
-    int32_t block[ByteKernels::kMostRows * kPanelColumns];
-    const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column), tiles = tiles_of(columns);
-    const bool fills_tiles = columns % ByteKernels::kColumns == 0;  // then they are stored where they belong
-    const int32_t* added = right_.added(right, column);
-    for (int64_t i = 0; i < std::ssize(rows); i += ByteKernels::kMostRows) {
+  // To `stored`, or, where that is null, block by block to the epilogue of `out`.
+  void multiply_panel(const uint32_t* right, int64_t panel, const std::vector<const uint32_t*>& rows, int64_t first_row, int32_t* stored,
+                      const ProductOutput& out) const {
+    constexpr int64_t kBlockRows = 8 * ByteKernels::kMostRows;  // that an epilogue gets at a time
+    int32_t block[kBlockRows * kPanelColumns];
+    const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column);
+    const bool is_direct = stored != nullptr && columns % ByteKernels::kColumns == 0;
+    const int64_t row = is_direct ? s_.n : kPanelColumns;
+    for (int64_t i = 0; i < std::ssize(rows); i += kBlockRows) {
+      const std::span some =
+          std::span(rows).subspan(static_cast<size_t>(i), static_cast<size_t>(std::min(kBlockRows, std::ssize(rows) - i)));
+      int32_t* const sums = is_direct ? stored + (first_row + i) * s_.n + column : block;
+      multiply_block(right, panel, some, columns, sums, row);
+      const Range taken = {first_row + i, first_row + i + std::ssize(some)};
+      if (!is_direct) out.take(reinterpret_cast<const float*>(block), kPanelColumns, taken, {column, column + columns});
+    }
+  }
+
+  void multiply_block(const uint32_t* right, int64_t panel, std::span<const uint32_t* const> rows, int64_t columns, int32_t* sums,
+                      int64_t row) const {
+    const int32_t* added = right_.added(right, panel * kPanelColumns);
+    const int64_t tiles = tiles_of(columns);
+    for (int64_t i = 0; i < std::ssize(rows); i += ByteKernels::kMostRows, sums += ByteKernels::kMostRows * row) {
       const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, std::ssize(rows) - i);
-      int32_t* const to = out + i * s_.n + column;
-      int32_t* const sums = fills_tiles ? to : block;
-      const int64_t sums_row = fills_tiles ? s_.n : kPanelColumns;
       for (int64_t tile = 0; tile < tiles; tile += kernels_.tiles) {
         const int64_t at_once = std::min<int64_t>(kernels_.tiles, tiles - tile);
         kernels_.multiply[count - 1][at_once - 1](right_.words(), &rows[static_cast<size_t>(i)],
                                                   right_.tile(right, panel * kPanelTiles + tile), right_.tile_words(),
-                                                  sums + tile * ByteKernels::kColumns, sums_row);
+                                                  sums + tile * ByteKernels::kColumns, row);
       }
-      if (fills_tiles && !shifts()) continue;
+      if (!shifts()) continue;
       for (int64_t r = 0; r < count; ++r) {
         for (int64_t j = 0; j < columns; ++j) {
-          to[r * s_.n + j] = static_cast<int32_t>(static_cast<uint32_t>(sums[r * sums_row + j]) - static_cast<uint32_t>(added[j]));
+          int32_t& sum = sums[r * row + j];
+          sum = static_cast<int32_t>(static_cast<uint32_t>(sum) - static_cast<uint32_t>(added[j]));
         }
       }
     }

@@ -7,7 +7,7 @@
 
 namespace toroid {
 
-// The left side I8 or U8, the result I32, exact but that it wraps, without an epilogue.
+// The left side I8 or U8, the result I32, exact but that it wraps. An epilogue gets blocks of integers (ToroidEpilogue).
 std::unique_ptr<const KernelPlan> plan_bytes_widened(const KernelCall& call);  // as float32
 std::unique_ptr<const KernelPlan> plan_bytes_pairs(const KernelCall& call);  // two products of 16 bits at a time, where byte_pair_kernels()
 std::unique_ptr<const KernelPlan> plan_bytes_fours(const KernelCall& call);  // four products at a time, where vnni_kernels()

@@ -7,6 +7,7 @@
 
 #include "base/float16.h"
 #include "base/format.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/gemm/int8/gemm.h"
 #include "runtime/kernels/isa/amx.h"
@@ -147,10 +148,18 @@ void expect_exact_products(DType left) {
       }
     }
     const KernelCall call = {pool, inputs, {&output, 1}, {}, {}};
+    ToroidOperand nowhere = output;
+    nowhere.data = nullptr;
+    const ToroidEpilogue stores = store_as(DType::I32, c.data(), row.n);
+    const KernelCall to_epilogue = {pool, inputs, {&nowhere, 1}, {}, {}, &stores};
     for_each_implementation("matmul.i32", call, [&](const Implementation& implementation) {
       c.assign(c.size(), -7);
       implementation.plan(call)->run(call);
       EXPECT_EQ(c, expected) << implementation.name;
+
+      c.assign(c.size(), -7);
+      implementation.plan(to_epilogue)->run(to_epilogue);
+      EXPECT_EQ(c, expected) << implementation.name << ", to an epilogue";
     });
   });
 }
