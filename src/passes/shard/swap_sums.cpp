@@ -21,7 +21,8 @@ bool is_sum_of_two(const Graph& graph, const Node& node, double least_bytes) {
     return expr != nullptr && expr->try_value() == value;
   };
   const TensorType& type = graph.type(node.inputs[0]);
-  return is(0, static_cast<int64_t>(collectives::Reduction::Sum)) && is(1, 2) && is_floating(type.dtype) && shard::bytes(type) >= least_bytes;
+  return is(0, static_cast<int64_t>(collectives::Reduction::Sum)) && is(1, 2) && is_floating(type.dtype) &&
+         shard::bytes(type) >= least_bytes;
 }
 
 class Swapper {

@@ -86,8 +86,7 @@ class PeerCopies::Mailbox {
     gather();
     const Offer& other = all[static_cast<size_t>(collectives::other_of(group))];
     constexpr unsigned kLazily = 1;  // what of the peer's access is set up: the only one there is
-    own.is_able = all[0].is_able && all[1].is_able && all[0].machine == all[1].machine &&
-                  peer().open(&theirs_, other.handle, kLazily) == 0;
+    own.is_able = all[0].is_able && all[1].is_able && all[0].machine == all[1].machine && peer().open(&theirs_, other.handle, kLazily) == 0;
     gather();
     is_usable_ = all[0].is_able && all[1].is_able;
   }
