@@ -1,5 +1,6 @@
 """torch.compile(backend="toroid") with tensors on a GPU. All of it is skipped where PyTorch has none."""
 
+import contextlib
 import warnings
 
 import pytest
@@ -242,8 +243,13 @@ def test_gradients_of_attention(kernel):
 
     inputs = [torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     weight = torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16)
+    # A gradient of flash attention is given the state of random numbers, of uint64, which is not computed with.
+    falls_back = kernel == "FLASH_ATTENTION"
     with sdpa_kernel(getattr(SDPBackend, kernel)):
         wanted = torch.autograd.grad(attend(*inputs), inputs, weight)
-        for _ in range(3):
-            got = torch.autograd.grad(compiled(attend)(*inputs), inputs, weight)
+        mine = compiled(attend)
+        for i in range(3):
+            with pytest.warns(toroid.torch.FallbackWarning, match="u64") if falls_back and i == 0 else contextlib.nullcontext():
+                result = mine(*inputs)
+            got = torch.autograd.grad(result, inputs, weight)
             torch.testing.assert_close(got, wanted, rtol=3e-2, atol=3e-2)

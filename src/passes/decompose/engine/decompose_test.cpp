@@ -327,6 +327,27 @@ TEST(Decompose, ListsOfTensorsAreUpdatedOneByOne) {
 )");
 }
 
+TEST(Decompose, ConvertsATransposedInputInTheOrderOfItsMemory) {
+  EXPECT_EQ(decomposed(R"(graph(x: f32[2, 3], y: bf16[4, 3]) {
+    t: f32[3, 2] = aten::t(x)
+    w: bf16[3, 2] = aten::_to_copy(t, dtype=dtype.bf16)
+    p: bf16[4, 2] = aten::mm(y, w)
+    r: bf16[2, 4] = aten::t(p)
+    s: f32[2, 4] = aten::_to_copy(r, dtype=dtype.f32)
+    return p, s
+  })"),
+            R"(graph(x: f32[2, 3], y: bf16[4, 3]) {
+  w_t: bf16[2, 3] = cast(x)
+  w_t_1: bf16[2, 3] = bitcast(w_t)
+  w: bf16[3, 2] = permute(w_t_1, dims=[1, 0])
+  p: bf16[4, 2] = matmul(y, w)
+  r: bf16[2, 4] = permute(p, dims=[1, 0])
+  s: f32[2, 4] = cast(r)
+  return p, s
+}
+)");
+}
+
 TEST(Decompose, WritingThroughBitsOfAnotherDtype) {
   EXPECT_EQ(decomposed(R"(graph(x: f32[2, 2]) {
     bits: i32[2, 2] = aten::view.dtype(x, dtype.i32)

@@ -14,9 +14,21 @@ namespace {
 
 std::vector<Tensor> identity(Decomposer&, const Args& a) { return {a.tensor(parameter(a, 0))}; }
 
+// A transposed weight or input is converted in the order of its memory, as PyTorch's conversions keep strides: products read it either way.
+Tensor converted_as_it_lies(Tensor x, DType dtype) {
+  Builder& b = x.builder();
+  const Node& node = b.graph().producer(x.id());
+  const auto* permute = std::get_if<Permute>(&node.op);
+  if (permute == nullptr) return converted(x, dtype);
+  const Op& source = b.graph().producer(node.inputs[0]).op;
+  if (!std::holds_alternative<Input>(source) && !std::holds_alternative<Constant>(source)) return converted(x, dtype);
+  const Dims dims(permute->dims.begin(), permute->dims.end());
+  return b.permute(converted(b.wrap(node.inputs[0]), dtype), dims);
+}
+
 std::vector<Tensor> to_dtype(Decomposer&, const Args& a) {
   Tensor x = a.tensor("self");
-  return {converted(x, a.dtype("dtype").value_or(x.dtype()))};
+  return {converted_as_it_lies(x, a.dtype("dtype").value_or(x.dtype()))};
 }
 
 std::vector<Tensor> to_other(Decomposer&, const Args& a) { return {converted(a.tensor("self"), a.tensor("other").dtype())}; }
