@@ -4,9 +4,9 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
+#include "base/error.h"
 #include "base/machine/control_groups.h"
 #include "library/collectives/collectives.h"
 #include "runtime/cuda/device.h"
@@ -141,7 +141,16 @@ class PeerCopies::Mailbox {
     return peer().give(&handle, mine_) == 0;
   }
 
+  // False, too, where nothing can be asked any more: the context is lost.
   bool all_is_free() const {
+    try {
+      return becomes_free();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  bool becomes_free() const {
     const Stream own;
     std::array<char, kSlots * kWordBytes> words{};
     for (int attempt = 0; attempt < 1000; ++attempt) {
