@@ -186,6 +186,15 @@ std::string read_file(const std::string& path, uint64_t limit_bytes) {
   return text;
 }
 
+std::string start_of_file(const std::string& path) {
+  constexpr size_t kMost = 16 << 10;
+  std::string text(kMost, '\0');
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t bytes = file.get() < 0 ? 0 : ::read(file.get(), text.data(), kMost);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes)));
+  return text;
+}
+
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, unsigned permissions) {
   write_parts_atomically(path, std::span(&bytes, 1), permissions);
 }

@@ -31,6 +31,8 @@ Fd open_regular(const std::string& path, struct stat& info);
 
 // The whole file. Refuses anything but a regular file, and one larger than `limit_bytes`.
 std::string read_file(const std::string& path, uint64_t limit_bytes = UINT64_MAX);
+// The first 16 KB of a small file of the system's, as in /proc; "" where it cannot be read.
+std::string start_of_file(const std::string& path);
 // What follows the last '/'.
 std::string_view file_name_of(std::string_view path);
 // Of the file's name, from its last '.' on: ".so". None is "", and so is that of ".hidden".

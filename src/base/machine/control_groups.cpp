@@ -1,9 +1,6 @@
 #include "base/machine/control_groups.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
+#include "base/file/file.h"
 
 namespace toroid {
 namespace {
@@ -45,15 +42,5 @@ void for_each_control_group(std::string_view groups, std::string_view controller
 }
 
 std::string own_control_groups() { return start_of_file("/proc/self/cgroup"); }
-
-std::string start_of_file(const std::string& path) {
-  constexpr size_t kMost = 16 << 10;
-  std::string text(kMost, '\0');
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const ssize_t bytes = file < 0 ? 0 : ::read(file, text.data(), kMost);
-  if (file >= 0) ::close(file);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes)));
-  return text;
-}
 
 }  // namespace toroid

@@ -20,7 +20,4 @@ void for_each_control_group(std::string_view groups, std::string_view controller
 // The text of /proc/self/cgroup; "" where the system has none.
 std::string own_control_groups();
 
-// The first 16 KB of a small file of the system's; "" where it cannot be read.
-std::string start_of_file(const std::string& path);
-
 }  // namespace toroid

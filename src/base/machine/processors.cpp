@@ -6,6 +6,7 @@
 #include <charconv>
 #include <thread>
 
+#include "base/file/file.h"
 #include "base/machine/control_groups.h"
 
 namespace toroid {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/machine/control_groups.h"
+#include "base/file/file.h"
 #include "library/collectives/collectives.h"
 #include "runtime/cuda/device.h"
 
@@ -181,7 +181,7 @@ void PeerCopies::begin_call() {
 bool PeerCopies::swap(const Group& group, const void* from, void* to, size_t bytes, StreamHandle stream) {
   constexpr size_t kLeastSlot = 1 << 16;
   // Processes that a host has brought together may have no MPI to find each other by.
-  if (!is_used_ || group.nccl() != nullptr || group.size() != 2) return false;
+  if (!is_used_ || group.nccl() != nullptr) return false;
   const size_t slot = std::bit_ceil(std::max(bytes, kLeastSlot));
   std::unique_ptr<Mailbox>& mailbox = mailboxes_[{&group, slot}];
   if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(group, slot);

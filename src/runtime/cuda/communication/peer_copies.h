@@ -33,8 +33,8 @@ class PeerCopies {
   // A call of the program begins. Its swaps take the slots in turn, so that both processes take the same ones, by graphs or one by one.
   void begin_call();
   // Starts on the stream: the bytes at `from` go to the other process of the group, of two, and its own come to `to`. False, in both
-  // processes, where they cannot reach each other's memory, as on different machines and on AMD's GPUs. The
-  // first of a group and of a size waits until the other process has come to it.
+  // processes, where they cannot reach each other's memory, as on different machines and on AMD's GPUs. The first of a group and of a size
+  // waits until the other process has come to it.
   bool swap(const collectives::Group& group, const void* from, void* to, size_t bytes, StreamHandle stream);
 
  private:
