@@ -21,4 +21,9 @@ Tensor add_collective(Builder& b, std::string_view name, Tensor x, Sizes sizes, 
                    {{.dtype = x.dtype(), .sizes = std::move(sizes)}, {.dtype = DType::I64, .sizes = {}}}, std::move(attributes))[0];
 }
 
+std::optional<int64_t> known_attribute(const Library& collective, size_t i) {
+  const auto* const expr = std::get_if<sym::Expr>(&collective.attributes.at(i));
+  return expr == nullptr ? std::nullopt : expr->try_value();
+}
+
 }  // namespace toroid

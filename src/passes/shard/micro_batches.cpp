@@ -33,12 +33,8 @@ struct Split {
 
 // The processes of a collective operation: the first number of its GROUP (library/collectives/collectives.h).
 int64_t processes_of(const Library& op) {
-  const auto number = [&](size_t i) {
-    const auto* const expr = std::get_if<sym::Expr>(&op.attributes.at(i));
-    return expr == nullptr ? 0 : expr->try_value().value_or(0);
-  };
   const bool has_number_first = op.name.ends_with("all_reduce") || op.name.ends_with("reduce_scatter") || op.name.ends_with("broadcast");
-  return std::max<int64_t>(number(has_number_first ? 1 : 0), 2);
+  return std::max<int64_t>(known_attribute(op, has_number_first ? 1 : 0).value_or(0), 2);
 }
 
 double communication_s(const Graph& graph, const Node& node, int64_t parts, const Costs& costs) {

@@ -6,6 +6,7 @@
 
 #include "graph/builder.h"
 #include "library/collectives/mpi.h"
+#include "passes/collective.h"
 #include "passes/graph_copy.h"
 #include "passes/shard/costs.h"
 
@@ -15,14 +16,10 @@ namespace {
 // Its attributes: the reduction, then how many processes (library/collectives/collectives.h).
 bool is_sum_of_two(const Graph& graph, const Node& node, double least_bytes) {
   if (!is_library(node.op, "collectives.all_reduce")) return false;
-  const std::vector<Scalar>& attributes = std::get<Library>(node.op).attributes;
-  const auto is = [&](size_t i, int64_t value) {
-    const auto* const expr = std::get_if<sym::Expr>(&attributes.at(i));
-    return expr != nullptr && expr->try_value() == value;
-  };
+  const auto& op = std::get<Library>(node.op);
   const TensorType& type = graph.type(node.inputs[0]);
-  return is(0, static_cast<int64_t>(collectives::Reduction::Sum)) && is(1, 2) && is_floating(type.dtype) &&
-         shard::bytes(type) >= least_bytes;
+  return known_attribute(op, 0) == static_cast<int64_t>(collectives::Reduction::Sum) && known_attribute(op, 1) == 2 &&
+         is_floating(type.dtype) && shard::bytes(type) >= least_bytes;
 }
 
 class Swapper {
@@ -35,8 +32,8 @@ class Swapper {
       const NodeId id{static_cast<uint32_t>(i)};
       const Node& node = graph_.node(id);
       for (ValueId input : node.inputs) add(input);
-      copied_ = copy_.node(id);
-      if (is_sum_of_two(graph_, node, least_bytes_)) swap(node);
+      const NodeId copied = copy_.node(id);
+      if (is_sum_of_two(graph_, node, least_bytes_)) swap(node, copied);
     }
     for (ValueId output : graph_.outputs) add(output);
     for (const SymbolBinding& binding : graph_.bindings) add(binding.value);
@@ -44,8 +41,8 @@ class Swapper {
   }
 
  private:
-  void swap(const Node& node) {
-    Node& made = copy_.target().node(copied_);
+  void swap(const Node& node, NodeId copied) {
+    Node& made = copy_.target().node(copied);
     auto& op = std::get<Library>(made.op);
     op.name = "collectives.swap";
     op.attributes.erase(op.attributes.begin());
@@ -68,7 +65,6 @@ class Swapper {
   const double least_bytes_;
   GraphCopy copy_;
   Builder builder_;
-  NodeId copied_ = kNoNode;
   std::map<ValueId, ValueId> waiting_;  // sums that nobody has read yet, and what is added, in the copy
 };
 
@@ -78,8 +74,7 @@ bool swap_sums(Program& program, const PassCosts& costs) {
   const std::vector<Node>& nodes = program.graph.nodes();
   const auto is_one = [&](const Node& node) { return is_sum_of_two(program.graph, node, costs.swapped_from_bytes); };
   if (std::none_of(nodes.begin(), nodes.end(), is_one)) return false;
-  Graph swapped = Swapper(program, costs.swapped_from_bytes).run();
-  program.graph = std::move(swapped);
+  program.graph = Swapper(program, costs.swapped_from_bytes).run();
   return true;
 }
 
