@@ -31,11 +31,11 @@ std::vector<Tensor> to_dtype(Decomposer&, const Args& a) {
   return {converted_as_it_lies(x, a.dtype("dtype").value_or(x.dtype()))};
 }
 
-std::vector<Tensor> to_other(Decomposer&, const Args& a) { return {converted(a.tensor("self"), a.tensor("other").dtype())}; }
+std::vector<Tensor> to_other(Decomposer&, const Args& a) { return {converted_as_it_lies(a.tensor("self"), a.tensor("other").dtype())}; }
 
 template <DType dtype>
 std::vector<Tensor> cast_to(Decomposer&, const Args& a) {
-  return {converted(a.tensor("self"), dtype)};
+  return {converted_as_it_lies(a.tensor("self"), dtype)};
 }
 
 // The elements in order under other sizes; a larger tensor gets zeros behind them.
