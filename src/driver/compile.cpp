@@ -51,7 +51,7 @@ std::string reason_to_bypass(const CompileModelOptions& options, bool use_cache)
 }
 
 void take_levels(CompiledModel& model, const CompileModelOptions& options, const Toolchain& tools) {
-  model.levels = options.package && !options.package->empty() ? *options.package : std::vector<Isa>{tools.isa()};
+  model.levels = levels_for(options, tools.isa());
   model.isa = model.levels.back();
 }
 

@@ -162,6 +162,10 @@ GraphKeyParts key_parts(const CompileModelOptions& options) {
           .process_groups = options.process_groups};
 }
 
+std::vector<Isa> levels_for(const CompileModelOptions& options, const Isa& here) {
+  return options.package && !options.package->empty() ? *options.package : std::vector<Isa>{here};
+}
+
 std::map<std::string, std::vector<int64_t>> process_groups_of(const CompileModelOptions& options) {
   std::map<std::string, std::vector<int64_t>> groups;
   for (const std::string& text : options.process_groups) {

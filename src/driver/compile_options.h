@@ -113,6 +113,9 @@ void set_device(CompileModelOptions& options, std::string_view name);
 // already, is for all. Throws Error{InvalidOption} for another text.
 void set_levels(CompileModelOptions& options, std::string_view text);
 
+// What a program is compiled for, the most able one last: the package's levels, or `here` for this process alone.
+std::vector<Isa> levels_for(const CompileModelOptions& options, const Isa& here);
+
 // The options' as Program::process_groups. Throws Error{InvalidOption} for a text that is none.
 std::map<std::string, std::vector<int64_t>> process_groups_of(const CompileModelOptions& options);
 

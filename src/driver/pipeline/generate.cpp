@@ -30,7 +30,7 @@ namespace {
 
 // Files for so many compilers, wherever they run: the sources are then the same for any number of parts, and of cores.
 constexpr int kUnitsOfParts = 16;
-// A swap waits for the other process three times, some 15 us on an H200; reductions of less take no longer by NCCL.
+// The waits and the copy out of the mailbox make a swap some 30 us longer than its bytes take; reductions of less are left to NCCL.
 constexpr double kSwappedFromBytes = 1 << 20;
 
 LowerOptions lower_options(const CompileModelOptions& options) {
@@ -171,7 +171,7 @@ codegen::GeneratedProgram generate_code(Program program, const CompileModelOptio
   std::vector<PhaseTime> phases;
   PhaseClock clock(phases);
   Dumps dumps(options.dump_ir);
-  const Isa isa = options.package && !options.package->empty() ? options.package->back() : machine().isa;
+  const Isa isa = levels_for(options, machine().isa).back();
   if (!options.choose.lock) return generate({}, std::move(program), options, isa, threads, "", dumps, clock, {}).code;
   Cache none(StoreOptions{.enabled = false});
   tune::Tuner tuner(runtime_choices(), none, tuner_options(options));
