@@ -18,8 +18,8 @@ import sys
 import warnings
 
 SMALL = {
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "emb_dim", "embed_dim", "image_size", "projection_dim"), 64),
-    **dict.fromkeys(("word_embed_proj_dim",), 64),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "emb_dim", "embed_dim", "image_size"), 64),
+    **dict.fromkeys(("projection_dim", "word_embed_proj_dim"), 64),
     **dict.fromkeys(("num_hidden_layers", "encoder_layers", "decoder_layers", "n_layer", "n_layers", "num_layers", "depth"), 2),
     **dict.fromkeys(("num_attention_heads", "encoder_attention_heads", "decoder_attention_heads", "n_head", "n_heads", "num_heads"), 4),
     **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim", "n_inner", "ffn_dim", "d_ff", "hidden_dim", "dim_ff"), 96),
@@ -30,7 +30,13 @@ SMALL = {
     "num_experts_per_tok": 2, "num_hidden_groups": 1, "n_group": 2, "topk_group": 1, "pad_token_id": 0,
 }  # fmt: skip
 # What is left at its default, the first that gives a model.
-KEPT = ((), ("num_layers", "depth", "num_heads"), ("patch_size", "image_size"), ("embed_dim", "head_dim", "attention_head_dim"), tuple(SMALL))
+KEPT = (
+    (),
+    ("num_layers", "depth", "num_heads"),
+    ("patch_size", "image_size"),
+    ("embed_dim", "head_dim", "attention_head_dim"),
+    tuple(SMALL),
+)
 MOST_PARAMETERS = 150_000_000
 TOLERANCE = 2e-3  # of an output's elements and their mean
 
@@ -112,7 +118,8 @@ def worst_difference(torch, got, wanted):
     worst = 0.0
     for mine, theirs in zip(got, wanted, strict=True):
         mine = torch.as_tensor(mine)
-        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype, f"{mine.dtype}{tuple(mine.shape)}, not {theirs.dtype}{tuple(theirs.shape)}"
+        kind, wanted_kind = (mine.dtype, tuple(mine.shape)), (theirs.dtype, tuple(theirs.shape))
+        assert kind == wanted_kind, f"{kind}, not {wanted_kind}"
         same = (mine == theirs) | (mine.isnan() & theirs.isnan())
         if same.all():
             continue

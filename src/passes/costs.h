@@ -25,8 +25,8 @@ struct PassCosts {
   bool multiplies_bytes = false;
   // Of a program whose collective operations run beside its kernels, and of which all processes are compiled alike.
   std::optional<shard::Costs> beside = {};
-  // From how many bytes on two processes swap what they add, where that is so and GPUs copy into each other's memory by engines of their own
-  // (runtime/cuda/communication/peer_copies.h).
+  // From how many bytes on two processes swap what they add, where that is so and GPUs copy into each other's memory by engines of their
+  // own (runtime/cuda/communication/peer_copies.h).
   double swapped_from_bytes = std::numeric_limits<double>::infinity();
 };
 

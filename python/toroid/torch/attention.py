@@ -80,7 +80,8 @@ def with_own_sums(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             continue
         _, q, k, v, out, sums, *_ = node.args
         with twin.graph.inserting_before(node):
-            pair = twin.graph.call_function(_OF_ANY_DEVICE, (q, k, v, 0.0, node.args[_KINDS[node.target].is_causal]), {"scale": node.kwargs.get("scale")})
+            is_causal = node.args[_KINDS[node.target].is_causal]
+            pair = twin.graph.call_function(_OF_ANY_DEVICE, (q, k, v, 0.0, is_causal), {"scale": node.kwargs.get("scale")})
             flat = twin.graph.call_function(operator.getitem, (pair, 1))
             own, of_sums = flat, sums.meta["val"]
             if of_sums.dim() == 4:  # with a last dim of size 1

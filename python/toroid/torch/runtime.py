@@ -20,8 +20,8 @@ class CallError(errors.InputError, RuntimeError):
 
 
 def synchronize(device: torch.device | int | None = None) -> None:
-    """As torch.cuda.synchronize, and throws CallError if kernels of compiled graphs have found something wrong that no call has told yet: an
-    index out of bounds, a division of an integer by zero. A graph's own later calls throw it too."""
+    """As torch.cuda.synchronize, and throws CallError if kernels of compiled graphs have found something wrong that no call has told
+    yet: an index out of bounds, a division of an integer by zero. A graph's own later calls throw it too."""
     if torch.cuda.is_available():
         torch.cuda.synchronize(device)
     try:

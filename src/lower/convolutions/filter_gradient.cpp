@@ -28,13 +28,13 @@ std::optional<ValueId> with_batch_first(const Graph& graph, ValueId id) {
 std::optional<ValueId> with_groups_as_channels(const Graph& graph, ValueId id, sym::Expr groups) {
   const Node& merged = graph.producer(id);
   if (std::get_if<Reshape>(&merged.op) == nullptr) return std::nullopt;
-  const Node& turned = graph.producer(merged.inputs[0]);
-  const auto* permute = std::get_if<Permute>(&turned.op);
+  const Node& permuted = graph.producer(merged.inputs[0]);
+  const auto* permute = std::get_if<Permute>(&permuted.op);
   if (permute == nullptr || permute->dims.size() != graph.type(id).sizes.size() + 1) return std::nullopt;
   for (size_t d = 0; d < permute->dims.size(); ++d) {
     if (permute->dims[d] != static_cast<int>(d < 3 ? 2 - d : d)) return std::nullopt;
   }
-  const Node& split = graph.producer(turned.inputs[0]);
+  const Node& split = graph.producer(permuted.inputs[0]);
   if (std::get_if<Reshape>(&split.op) == nullptr) return std::nullopt;
   const std::vector<sym::Expr>&from = graph.type(split.inputs[0]).sizes, &into = graph.type(split.outputs[0]).sizes,
         &made = graph.type(id).sizes;

@@ -29,8 +29,8 @@ std::optional<FilterGradient> filter_gradient_of(const Graph& graph, const Node&
 
 Library filter_gradient_call(const FilterGradient& gradient);
 
-// Tiles of [K, taps * C] sums, C the channels of a slab, and parts of the pixels that are summed apart, so that all multiprocessors have work: by the sizes' hints.
-// The parts' sums are added in their order, so the result is the same in each call.
+// Tiles of [K, taps * C] sums, C the channels of a slab, and parts of the pixels that are summed apart, so that all multiprocessors have
+// work: by the sizes' hints. The parts' sums are added in their order, so the result is the same in each call.
 struct FilterGradientTiles {
   int rows, columns;
   int64_t parts;
