@@ -179,6 +179,17 @@ graph(x: f32[64, 64], w: f32[64, 64]) {
   EXPECT_EQ(code.kernels.size(), 2u);
 }
 
+// 4 times 536870930 is more than an int holds.
+TEST(Generate, BytesOfATemporaryAreALiteral) {
+  const GeneratedProgram code = generated(R"(
+graph(x: f32[536870930]) {
+  a: f32[536870930] = aten::cumsum(x, 0)
+  b: f32[536870930] = aten::cumsum(a, 0)
+  return b
+})");
+  EXPECT_NE(code.units[0].find("temporary_bytes[0] = 2147483720;"), std::string::npos) << code.units[0];
+}
+
 TEST(Generate, IsDeterministic) {
   for (const KernelCase& row : kKernels) EXPECT_EQ(generated(row.program).units, generated(row.program).units) << row.name;
 }

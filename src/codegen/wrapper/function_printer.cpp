@@ -44,8 +44,8 @@ std::string FunctionPrinter::array(std::string_view name, const std::vector<sym:
 }
 
 std::string FunctionPrinter::bytes_of(sym::Expr elements, DType dtype) const {
-  if (elements.is_const())
-    static_cast<void>(elements * size_bytes(dtype));  // throws where 63 bits do not hold it; each call checks the others
+  // One literal, for a product of two is an int's; throws where 63 bits do not hold it. Each call checks the others.
+  if (elements.is_const()) return std::to_string((elements * size_bytes(dtype)).value());
   return fmt::format("({}) * {}", index(elements), size_bytes(dtype));
 }
 
