@@ -263,6 +263,19 @@ def test_eight_bit_floats():
             close(actual.float(), expected.float())
 
 
+def test_unsigned_integers():
+    for dtype, bits in ((torch.uint16, 16), (torch.uint32, 32), (torch.uint64, 64)):
+        x = torch.tensor([0, 1, 2**bits - 1, 2 ** (bits - 1), 2 ** (bits - 1) - 1, 77], dtype=dtype)
+        y = torch.tensor([3, 1, 2**bits - 2, 2, 5, 2**bits - 1], dtype=dtype)
+        f = torch.tensor([0.0, 1.5, 2.0 ** (bits - 1), 1000.0, 65535.0, 3.0], dtype=torch.float64)
+
+        def function(x, y, f):
+            more = x * y, x & y, x | y, x ^ y, x == y, x != y, x / y, x.sort(), x.sum(), x[torch.tensor([2, 0])]
+            return *more, x.double(), x.float(), x.to(torch.int64), f.to(x.dtype), x.view(2, 3).t().contiguous(), torch.cat([x, y]), x.clone()
+
+        close(compiled(function, fullgraph=True)(x, y, f), function(x, y, f))
+
+
 def test_numbers_as_arguments_and_results():
     def f(x, n, s):
         return x * n + s, x.shape[0] * n

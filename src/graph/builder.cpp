@@ -43,9 +43,6 @@ void Builder::spend(sym::Expr count, std::string_view what) {
 
 namespace {
 
-// Complex numbers and 8-bit floats are computed with as what holds them; U64 comes in and goes out alone.
-bool is_computed(DType dtype) { return dtype < DType::F8E4M3FN; }
-
 // What is given rather than computed.
 bool is_leaf(const Op& op) {
   return std::holds_alternative<Input>(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<HigherOrder>(op);

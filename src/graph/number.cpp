@@ -38,6 +38,7 @@ int64_t truncated_to(DType dtype, double value) {
   // PyTorch converts by way of 32 bits for dtypes up to I32, and of 64 bits for wider ones and U8.
   const bool narrow = dtype == DType::I8 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I32;
   const double limit = narrow ? 0x1p31 : 0x1p63;
+  if (dtype == DType::U64 && value >= limit && value < 0x1p64) return static_cast<int64_t>(static_cast<uint64_t>(value));
   const bool fits = value > -limit - 1 && value < limit;
   if (!fits) return wrapped_to(dtype, narrow ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min());
   return wrapped_to(dtype, static_cast<int64_t>(value));

@@ -67,6 +67,7 @@ HostTensor cast(const HostTensor& x, DType dtype) {
     for (int64_t& value : integers) value = wrapped_to(dtype, value);
     return HostTensor::from_ints(dtype, x.sizes(), integers);
   }
+  if (x.dtype() == DType::U64) return HostTensor::from_doubles(dtype, x.sizes(), x.to_doubles());
   return HostTensor::from_doubles(dtype, x.sizes(), std::vector<double>(integers.begin(), integers.end()));
 }
 
@@ -105,6 +106,14 @@ HostTensor pointwise(ScalarOp op, std::span<const HostTensor> operands) {
   const DType dtype = a.dtype();
   const DType out = result_dtype(op, dtype);
   const bool binary = operands.size() > 1;
+  if (dtype == DType::U64) {
+    const auto bits = [](const HostTensor& x) {
+      const std::vector<int64_t> values = x.to_ints();
+      return std::vector<uint64_t>(values.begin(), values.end());
+    };
+    const std::vector<uint64_t> results = apply_all(op, dtype, bits(a), binary ? bits(operands[1]) : std::vector<uint64_t>());
+    return HostTensor::from_ints(out, a.sizes(), std::vector<int64_t>(results.begin(), results.end()));
+  }
   if (!is_floating(dtype)) {
     std::vector<int64_t> results = apply_all(op, dtype, a.to_ints(), binary ? operands[1].to_ints() : std::vector<int64_t>());
     for (int64_t& result : results) result = wrapped_to(out, result);

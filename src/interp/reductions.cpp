@@ -31,7 +31,8 @@ std::vector<Wide> widened(const HostTensor& tensor) {
   if constexpr (std::is_same_v<Wide, double>) {
     return tensor.to_doubles();
   } else {
-    return tensor.to_ints();
+    const std::vector<int64_t> values = tensor.to_ints();
+    return {values.begin(), values.end()};  // of U64 the same bits
   }
 }
 HostTensor narrowed(DType dtype, std::vector<int64_t> sizes, const std::vector<double>& values) {
@@ -42,6 +43,10 @@ HostTensor narrowed(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t
     for (int64_t& value : values) value = value != 0;
   }
   return HostTensor::from_ints(dtype, std::move(sizes), values);
+}
+
+HostTensor narrowed(DType dtype, std::vector<int64_t> sizes, const std::vector<uint64_t>& values) {
+  return HostTensor::from_ints(dtype, std::move(sizes), std::vector<int64_t>(values.begin(), values.end()));
 }
 
 template <class Wide>
@@ -63,6 +68,7 @@ Rows<Wide> rows_of(const HostTensor& in, std::span<const int> dims) {
 
 bool is_nan(double x) { return std::isnan(x); }
 bool is_nan(int64_t) { return false; }
+bool is_nan(uint64_t) { return false; }
 
 template <class Wide>
 Wide fold(ScalarOp op, DType dtype, Wide start, std::span<const Wide> row) {
@@ -228,12 +234,15 @@ std::vector<HostTensor> sort_wide(const HostTensor& in, int dim, bool descending
 }  // namespace
 
 std::vector<HostTensor> reduce(ReduceOp op, const HostTensor& in, std::span<const int> dims) {
+  if (in.dtype() == DType::U64) return reduce_wide<uint64_t>(op, in, dims);
   return is_floating(in.dtype()) ? reduce_wide<double>(op, in, dims) : reduce_wide<int64_t>(op, in, dims);
 }
 std::vector<HostTensor> scan(ScanOp op, const HostTensor& in, int dim) {
+  if (in.dtype() == DType::U64) return scan_wide<uint64_t>(op, in, dim);
   return is_floating(in.dtype()) ? scan_wide<double>(op, in, dim) : scan_wide<int64_t>(op, in, dim);
 }
 std::vector<HostTensor> sort(const HostTensor& in, int dim, bool descending) {
+  if (in.dtype() == DType::U64) return sort_wide<uint64_t>(in, dim, descending);
   return is_floating(in.dtype()) ? sort_wide<double>(in, dim, descending) : sort_wide<int64_t>(in, dim, descending);
 }
 

@@ -39,6 +39,9 @@ void with_sort_keys(DType dtype, F f) {
     case DType::Bool:
     case DType::U8: return f(uint8_t{}, IntegerKey<uint8_t, 0>());
     case DType::I8: return f(uint8_t{}, IntegerKey<uint8_t, 0x80>());
+    case DType::U16: return f(uint16_t{}, IntegerKey<uint16_t, 0>());
+    case DType::U32: return f(uint32_t{}, IntegerKey<uint32_t, 0>());
+    case DType::U64: return f(uint64_t{}, IntegerKey<uint64_t, 0>());
     case DType::I16: return f(uint16_t{}, IntegerKey<uint16_t, 0x8000>());
     case DType::I32: return f(uint32_t{}, IntegerKey<uint32_t, 0x80000000u>());
     case DType::I64: return f(uint64_t{}, IntegerKey<uint64_t, uint64_t{1} << 63>());

@@ -131,7 +131,7 @@ ExprId ExprTable::convert(ExprId operand, DType dtype) {
       if (dtype == DType::F32) return literal(static_cast<double>(static_cast<float>(*d)), dtype);
       if (is_floating(dtype)) return literal(value, dtype);
       if (dtype == DType::Bool) return literal(*d != 0, dtype);
-    } else if (is_floating(dtype) || dtype == DType::Bool || dtype == DType::I64) {
+    } else if (dtype == DType::Bool || dtype == DType::I64 || (is_floating(dtype) && from != DType::U64)) {
       return literal(value, dtype);
     }
   }

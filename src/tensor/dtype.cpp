@@ -1,6 +1,10 @@
 #include "tensor/dtype.h"
 
 #include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
 
 namespace toroid {
 namespace {
@@ -35,6 +39,7 @@ bool is_integral(DType dtype) { return row(dtype).kind == Class::Unsigned || row
 bool is_signed(DType dtype) { return row(dtype).kind == Class::Signed || is_floating(dtype); }
 bool is_complex(DType dtype) { return row(dtype).kind == Class::Complex; }
 bool is_reduced_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+bool is_computed(DType dtype) { return dtype < DType::F8E4M3FN || dtype == DType::U64; }
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
@@ -48,6 +53,10 @@ DType promote(DType a, DType b) {
   if (low != high) {
     // A wider class wins; an unsigned integer next to a signed one of the same width needs the next wider signed one.
     if (low == Class::Unsigned && high == Class::Signed && size_bytes(b) <= size_bytes(a)) {
+      if (size_bytes(a) == 8) {
+        throw Error(ErrorKind::Unsupported, formatted("{} and {} have no common dtype", to_string(a), to_string(b)))
+            .help("convert one of the tensors in the model");
+      }
       return size_bytes(a) == 1 ? DType::I16 : size_bytes(a) == 2 ? DType::I32 : DType::I64;
     }
     return b;

@@ -7,7 +7,8 @@
 
 namespace toroid {
 
-// The first twelve are computed with; the rest are recognised, carried and refused with their name.
+// The first twelve and U64 are computed with. Complex numbers and 8-bit floats are held as what is (passes/decompose/engine/storage_types.h);
+// the rest are recognised, carried and refused with their name.
 enum class DType : uint8_t {
   Bool,
   U8,
@@ -39,8 +40,10 @@ bool is_integral(DType dtype);                            // integers, without B
 bool is_signed(DType dtype);
 bool is_complex(DType dtype);
 bool is_reduced_float(DType dtype);  // F16 and BF16: computed in F32 inside kernels
+bool is_computed(DType dtype);       // what operations give
 
-// The dtype of an operation between two tensors of equal rank class (torch.promote_types).
+// The dtype of an operation between two tensors of equal rank class (torch.promote_types). Throws Error{Unsupported} for U64 and a signed
+// integer, for which there is none.
 DType promote(DType a, DType b);
 // The dtype in which sums, means and special functions of `dtype` are computed: F32 for F16 and BF16, else itself.
 DType compute_dtype(DType dtype);

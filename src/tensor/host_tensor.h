@@ -97,6 +97,7 @@ decltype(auto) visit_dtype(DType dtype, F f) {
     case DType::I64: return f(int64_t{});
     case DType::U16: return f(uint16_t{});
     case DType::U32: return f(uint32_t{});
+    case DType::U64: return f(uint64_t{});
     case DType::F16: return f(Float16{});
     case DType::BF16: return f(BFloat16{});
     case DType::F32: return f(float{});

@@ -417,6 +417,9 @@ std::string_view storage_type(DType dtype) {
     case DType::I16: return "int16_t";
     case DType::I32: return "int32_t";
     case DType::I64: return "int64_t";
+    case DType::U16: return "uint16_t";
+    case DType::U32: return "uint32_t";
+    case DType::U64: return "uint64_t";
     case DType::F16: return "f16";
     case DType::BF16: return "bf16";
     case DType::F32: return "float";

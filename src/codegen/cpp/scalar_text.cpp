@@ -277,6 +277,8 @@ std::string convert_text(DType from, DType to, const OperandText& o) {
     if (from == DType::Bool) return fmt::format("convert<{}>({} & 1)", type, wrapped(o));
     // By way of 64 bits; the low byte of a large float32 is 0 either way.
     if (from == DType::F64 && to == DType::U8) return fmt::format("convert<{}>(convert<int64_t>({}))", type, o.text);
+    if (is_floating(from) && to == DType::U32) return fmt::format("convert<{}>(convert<int64_t>({}))", type, o.text);
+    if (is_floating(from) && to == DType::U64) return fmt::format("op_uint64_v({})", o.text);
     if (is_floating(from) && is_integral(to) && size_bytes(to) < 4) {
       return fmt::format("convert<{}>(convert<int32_t>({}))", type, o.text);
     }
@@ -315,6 +317,7 @@ std::string literal_text(DType dtype, double value) {
 std::string literal_text(DType dtype, int64_t value) {
   if (dtype == DType::Bool) return value != 0 ? "true" : "false";
   if (is_floating(dtype)) return literal_text(dtype, static_cast<double>(value));
+  if (dtype == DType::U64) return fmt::format("uint64_t({}u)", static_cast<uint64_t>(value));
   if (value == INT64_MIN) return "int64_t(-9223372036854775807 - 1)";
   return fmt::format("{}({})", register_type(dtype), value);
 }
@@ -346,6 +349,7 @@ std::string identity_text(ReduceOp op, DType dtype) {
       const bool min = op == ReduceOp::Min;
       if (dtype == DType::Bool) return min ? "true" : "false";
       if (floating) return literal_text(dtype, min ? HUGE_VAL : -HUGE_VAL);
+      if (dtype == DType::U64) return literal_text(dtype, min ? int64_t{-1} : 0);
       const int64_t bits = size_bytes(dtype) * 8 - (is_signed(dtype) ? 1 : 0);
       const int64_t max = bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
       return literal_text(dtype, min ? max : (is_signed(dtype) ? -max - 1 : 0));

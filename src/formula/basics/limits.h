@@ -18,6 +18,7 @@ inline Scalar lowest_value(DType dtype) {
 inline Scalar highest_value(DType dtype) {
   if (is_floating(dtype)) return std::numeric_limits<double>::infinity();
   if (dtype == DType::Bool) return true;
+  if (dtype == DType::U64) return sym::Expr(-1);  // its bits
   const int64_t bits = size_bytes(dtype) * 8 - (is_signed(dtype) ? 1 : 0);
   return sym::Expr(bits >= 63 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << bits) - 1);
 }

@@ -118,6 +118,9 @@ bool with_type(DType dtype, const Function& function) {
     case DType::I16: function(int16_t{}); return true;
     case DType::I8: function(int8_t{}); return true;
     case DType::U8: function(uint8_t{}); return true;
+    case DType::U16: function(uint16_t{}); return true;
+    case DType::U32: function(uint32_t{}); return true;
+    case DType::U64: function(uint64_t{}); return true;
     default: return false;
   }
 }

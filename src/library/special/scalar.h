@@ -2,7 +2,7 @@
 //
 // Floats are computed in double and rounded to their dtype by the caller; for + - * / and sqrt that equals computing
 // in the dtype itself, for the others it is at least as exact. Integers and Bool are computed in int64_t and wrapped
-// to their dtype. Predicates (eq, isnan, …) give 0 or 1. Where and
+// to their dtype; U64 in uint64_t. Predicates (eq, isnan, …) give 0 or 1. Where and
 // the Philox operators are left to the caller: they take three operands.
 #pragma once
 
@@ -16,5 +16,6 @@ namespace toroid {
 // Error{InvalidInput} for an integer divided by zero.
 double apply(ScalarOp op, DType dtype, double a, double b);
 int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b);
+uint64_t apply(ScalarOp op, DType dtype, uint64_t a, uint64_t b);  // U64
 
 }  // namespace toroid

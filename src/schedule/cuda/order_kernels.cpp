@@ -24,6 +24,9 @@ bool has_order(DType dtype) {
     case DType::I16:
     case DType::I32:
     case DType::I64:
+    case DType::U16:
+    case DType::U32:
+    case DType::U64:
     case DType::F16:
     case DType::BF16:
     case DType::F32:

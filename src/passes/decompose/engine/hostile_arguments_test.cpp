@@ -47,7 +47,8 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       {"x: f32[2]", "aten::stack([x, none])", "argument 'tensors' of aten::stack is [%0, none], not a list of tensors without gaps"},
       // dtypes
       {"x: f32[2]", "aten::bitwise_and.Tensor(x, x)", "bit_and is not defined on f32"},
-      {"x: f32[2]", "aten::to.dtype(x, dtype.u64)", "aten::to.dtype would need a tensor of u64, which is not computed with"},
+      {"x: f32[2]", "aten::to.dtype(x, dtype.f8e4m3fnuz)", "aten::to.dtype would need a tensor of f8e4m3fnuz, which is not computed with"},
+      {"x: u64[2], y: i32[2]", "aten::add.Tensor(x, y)", "u64 and i32 have no common dtype"},
       {"x: i32[2]", "aten::hardtanh(x, -1e300, 5)", "a bound of -1e+300 for integers"},
       // sizes
       {"x: f32[4]", "aten::zeros([2, -3])", "aten::zeros would need a tensor of shape [2, -3], where a size is negative"},

@@ -91,8 +91,7 @@ class PositionChecker {
 
 void refuse_what_is_not_computed(const Schema& schema, const std::vector<TensorType>& inputs) {
   for (const TensorType& type : inputs) {
-    const bool is_float8 = is_floating(type.dtype) && size_bytes(type.dtype) == 1;
-    if (!is_complex(type.dtype) && !is_float8 && type.dtype != DType::U64) continue;
+    if (is_computed(type.dtype)) continue;
     throw Error(ErrorKind::Unsupported,
                 fmt::format("{} of {} tensors is compiled as a part of a program only", schema.name, to_string(type.dtype)))
         .help("export a model that holds it, and compile that");

@@ -74,7 +74,9 @@ std::optional<int> nccl_type(DType dtype) {
     case DType::I8: return 0;
     case DType::U8: return 1;
     case DType::I32: return 2;
+    case DType::U32: return 3;
     case DType::I64: return 4;
+    case DType::U64: return 5;
     case DType::F16: return 6;
     case DType::F32: return 7;
     case DType::F64: return 8;

@@ -244,7 +244,8 @@ std::unique_ptr<const KernelPlan> plan_columns_f32(const KernelCall& call) { ret
 std::unique_ptr<const KernelPlan> plan_columns(const KernelCall& call) {
   switch (const DType dtype = dtype_of(call.outputs[0])) {
     case DType::F64: return std::make_unique<const Columns<double, double>>(call);
-    case DType::I64: return std::make_unique<const Columns<uint64_t, uint64_t>>(call);
+    case DType::I64:
+    case DType::U64: return std::make_unique<const Columns<uint64_t, uint64_t>>(call);
     case DType::I32:
     case DType::U32: return std::make_unique<const Columns<uint32_t, uint32_t>>(call);
     case DType::I16: return std::make_unique<const Columns<uint32_t, int16_t>>(call);

@@ -60,7 +60,8 @@ bool can_multiply_integers(const KernelCall& call) {
 std::unique_ptr<const KernelPlan> plan_matmul_integers(const KernelCall& call) {
   const DType dtype = dtype_of(call.outputs[0]);
   switch (dtype) {
-    case DType::I64: return plan<uint64_t, uint64_t>(call, false);
+    case DType::I64:
+    case DType::U64: return plan<uint64_t, uint64_t>(call, false);
     case DType::I32:
     case DType::U32: return plan<uint32_t, uint32_t>(call, false);
     case DType::I16: return plan<uint32_t, int16_t>(call, false);
