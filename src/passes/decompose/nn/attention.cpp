@@ -11,6 +11,7 @@
 #include "passes/decompose/arguments/output_mask.h"
 #include "passes/decompose/arguments/reduced_dims.h"
 #include "passes/decompose/engine/decompose.h"
+#include "passes/decompose/nn/attention_dropout.h"
 
 namespace toroid {
 namespace {
@@ -83,17 +84,32 @@ Tensor sized_log_sums(Tensor log_sums, const TensorType& recorded) {
   return b.pad(log_sums, low, high, std::numeric_limits<double>::infinity());
 }
 
-// The result, its log-sums, and what only dropout, debugging or ragged batches need: zeros as the model records them.
+// The head size of a scale that is not given is a part of the gradient.
+void require_known_scale(const Args& a) {
+  if (a.has("scale") || a.tensor("query").size(-1).is_const()) return;
+  throw Error(ErrorKind::Unsupported, "the gradient of attention over a symbolic head size needs an explicit scale");
+}
+
+// The result, its log-sums, the state that its dropout was drawn with, and what only debugging or ragged batches need: zeros as the model
+// records them.
 std::vector<Tensor> fused_attention(Decomposer& d, const Args& a) {
-  refuse_dropout(a);
   Builder& b = d.b;
   const formula::AttentionOperands in = attention_inputs(a, "attn_bias");
+  const double dropout = a.number("dropout_p");
+  std::optional<DropoutState> state;
+  if (dropout != 0) {
+    require_known_scale(a);
+    state = drawn_dropout_state(d);
+  }
   std::vector<Tensor> results;
   for (size_t i = 0; i < a.schema().results.size(); ++i) {
     const std::string_view name = a.schema().results[i].name;
     const bool is_known = i < d.recorded.size();
     if (name == "output") {
-      results.push_back(formula::attend(in));
+      results.push_back(state ? attend_with_dropout(in, *state, dropout) : formula::attend(in));
+    } else if (state && (name == "rng_state" || name == "philox_seed" || name == "philox_offset")) {
+      const Tensor own = name == "rng_state" ? both_parts(*state) : name == "philox_seed" ? state->key : state->call;
+      results.push_back(b.cast(own, is_known ? d.recorded[i].dtype : name == "rng_state" ? DType::U64 : DType::I64));
     } else if (name == "logsumexp" || name == "log_sumexp") {
       Tensor log_sums = formula::attention_log_sums(in);
       results.push_back(is_known ? sized_log_sums(log_sums, d.recorded[i]) : log_sums);
@@ -109,17 +125,17 @@ std::vector<Tensor> fused_attention(Decomposer& d, const Args& a) {
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
-  refuse_dropout(a);
+  const double dropout = a.number("dropout_p");
+  if (dropout != 0 && !has_parameter(a, "philox_seed")) refuse_dropout(a);
   const bool has_bias_name = has_parameter(a, "attn_bias");
   const std::string_view mask_name = has_bias_name ? "attn_bias" : "attn_mask";
-  if (!a.has("scale") && !a.tensor("query").size(-1).is_const()) {
-    throw Error(ErrorKind::Unsupported, "the gradient of attention over a symbolic head size needs an explicit scale");
-  }
+  require_known_scale(a);
   const formula::AttentionOperands in = attention_inputs(a, mask_name);
   Tensor grad = a.tensor(has_parameter(a, "grad_out_") ? "grad_out_" : "grad_out");
   Tensor log_sums = a.tensor("logsumexp");
   if (log_sums.rank() == grad.rank()) log_sums = d.b.reshape(log_sums, log_sums.sizes().first(log_sums.sizes().size() - 1));
-  const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), log_sums);
+  const Tensor kept = dropout == 0 ? Tensor() : kept_weights(dropout_state_of(a), in, dropout);
+  const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), log_sums, kept, dropout);
   std::vector<Tensor> gradients = {of.q, of.k, of.v, of.scores};
   gradients.resize(a.schema().results.size());
   if (!has_parameter(a, "grad_input_mask")) return gradients;
@@ -147,6 +163,7 @@ constexpr DecompositionRow kAttentionRows[] = {
     {"aten::_scaled_dot_product_efficient_attention_backward", fused_attention_backward},
     {"aten::_scaled_dot_product_cudnn_attention_backward", fused_attention_backward},
     {"aten::_scaled_dot_product_fused_attention_overrideable_backward", fused_attention_backward},
+    {"toroid::attention_backward", fused_attention_backward},
 };
 
 }  // namespace

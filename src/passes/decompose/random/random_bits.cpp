@@ -87,8 +87,12 @@ Tensor standard_normal(Decomposer& d, Sizes sizes, DType dtype) {
 Tensor chance(Decomposer& d, Sizes sizes, double p) {
   if (p >= 1) return d.b.full(std::move(sizes), DType::Bool, true);
   if (p <= 0) return d.b.full(std::move(sizes), DType::Bool, false);
+  return chance_of(RandomBits(d, std::move(sizes)).word(0), p);
+}
+
+Tensor chance_of(Tensor bits, double p) {
   const auto below = static_cast<int64_t>(std::floor(p * 0x1p32)) - (int64_t{1} << 31);
-  return RandomBits(d, std::move(sizes)).word(0) < d.b.scalar(DType::I32, sym::Expr(below));
+  return bits < bits.builder().scalar(DType::I32, sym::Expr(below));
 }
 
 Tensor standard_exponential(Decomposer& d, Sizes sizes, DType dtype) {

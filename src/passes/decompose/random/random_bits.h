@@ -40,6 +40,8 @@ Tensor standard_normal(Decomposer& d, Sizes sizes, DType dtype);
 Tensor standard_exponential(Decomposer& d, Sizes sizes, DType dtype);
 // Bool: true with probability p, to 2^-32; never and always for 0 and 1.
 Tensor chance(Decomposer& d, Sizes sizes, double p);
+// The same of bits drawn before, I32; p is neither 0 nor 1.
+Tensor chance_of(Tensor bits, double p);
 // I64 in [from, from + count), for count in [1, 2^64) as bits of an I64; 0 stands for 2^64. Symbolic counts are below 2^63.
 Tensor uniform_integer(Decomposer& d, Sizes sizes, sym::Expr from, sym::Expr count);
 // I64 in [0, count), for count of rank 0 and not 0.

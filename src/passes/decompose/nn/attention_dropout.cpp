@@ -1,0 +1,70 @@
+#include "passes/decompose/nn/attention_dropout.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "formula/basics/operators.h"
+#include "formula/basics/precision.h"
+#include "formula/nn/softmax.h"
+#include "passes/decompose/random/random_bits.h"
+#include "support/match.h"
+
+namespace toroid {
+namespace {
+
+// Whether all of it was drawn by the program.
+bool is_drawn(const Graph& graph, ValueId id) {
+  const Node& node = graph.producer(id);
+  if (const auto* pointwise = std::get_if<Pointwise>(&node.op))
+    return pointwise->op == ScalarOp::PhiloxLow || pointwise->op == ScalarOp::PhiloxHigh;
+  if (!is_any<Cast, Reshape, Slice, Cat>(node.op)) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return is_drawn(graph, input); });
+}
+
+}  // namespace
+
+DropoutState drawn_dropout_state(Decomposer& d) {
+  const RandomBits bits(d, {});
+  return {bits.low(), bits.high()};
+}
+
+Tensor both_parts(const DropoutState& state) {
+  Builder& b = state.key.builder();
+  return b.cast(b.cat({b.reshape(state.key, {1}), b.reshape(state.call, {1})}, 0), DType::U64);
+}
+
+DropoutState dropout_state_of(const Args& a) {
+  const Tensor seed = a.tensor("philox_seed"), offset = a.tensor("philox_offset");
+  Builder& b = seed.builder();
+  const bool is_pair = seed.rank() == 1;
+  if (a.schema().name != "toroid::attention_backward" &&
+      !(is_drawn(b.graph(), seed.id()) && (is_pair || is_drawn(b.graph(), offset.id())))) {
+    throw Error(ErrorKind::Unsupported,
+                fmt::format("{} with dropout takes the state of a forward pass that toroid did not compile with it", a.schema().name))
+        .help("compile the forward pass and its gradient as one program");
+  }
+  const auto whole = [&](Tensor x) { return b.reshape(b.cast(x, DType::I64), {}); };
+  if (!is_pair) return {whole(seed), whole(offset)};
+  return {whole(b.slice(seed, 0, 0, 1)), whole(b.slice(seed, 0, 1, 1))};
+}
+
+Tensor kept_weights(const DropoutState& state, const formula::AttentionOperands& in, double p) {
+  Builder& b = in.q.builder();
+  const Sizes sizes = {in.q.size(0), in.q.size(1), in.q.size(2), in.k.size(2)};
+  if (p >= 1) return b.full(sizes, DType::Bool, false);
+  const Tensor position = b.reshape(b.iota({sym::product(sizes)}, 0), sizes);
+  const Tensor bits = b.pointwise(ScalarOp::PhiloxLow, {position, b.expand(state.key, sizes), b.expand(state.call, sizes)});
+  return chance_of(b.cast(bits, DType::I32), 1 - p);
+}
+
+Tensor attend_with_dropout(const formula::AttentionOperands& in, const DropoutState& state, double p) {
+  Builder& b = in.q.builder();
+  const Tensor weights = formula::safe_softmax(formula::attention_scores(in), -1);
+  const Tensor kept = b.where(kept_weights(state, in, p), weights * (1 / (1 - p)), b.scalar(weights.dtype(), 0.0));
+  const Tensor y = b.matmul(wide(b.cast(kept, in.v.dtype())), wide(in.v));
+  return formula::from_four_dims(b.cast(y, in.v.dtype()), in.batch);
+}
+
+}  // namespace toroid
