@@ -1,6 +1,5 @@
 """torch.compile(backend="toroid") with tensors on a GPU. All of it is skipped where PyTorch has none."""
 
-import contextlib
 import warnings
 
 import pytest
@@ -243,13 +242,55 @@ def test_gradients_of_attention(kernel):
 
     inputs = [torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     weight = torch.randn(2, 3, 128, 64, device="cuda", dtype=torch.bfloat16)
-    # A gradient of flash attention is given the state of random numbers, of uint64, which is not computed with.
-    falls_back = kernel == "FLASH_ATTENTION"
     with sdpa_kernel(getattr(SDPBackend, kernel)):
         wanted = torch.autograd.grad(attend(*inputs), inputs, weight)
-        mine = compiled(attend)
-        for i in range(3):
-            with pytest.warns(toroid.torch.FallbackWarning, match="u64") if falls_back and i == 0 else contextlib.nullcontext():
-                result = mine(*inputs)
-            got = torch.autograd.grad(result, inputs, weight)
+        mine = compiled(attend, fullgraph=True)
+        for _ in range(3):
+            got = torch.autograd.grad(mine(*inputs), inputs, weight)
             torch.testing.assert_close(got, wanted, rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize("kernel", ["CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"])
+def test_gradients_of_attention_with_dropout(kernel):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    p, size = 0.25, 64
+    inputs = [torch.randn(2, 3, size, size, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    q, k, v = inputs
+    weight = torch.randn(2, 3, size, size, device="cuda", dtype=torch.bfloat16)
+    identity = torch.eye(size, device="cuda", dtype=torch.bfloat16).expand(2, 3, size, size).clone().requires_grad_()
+    with sdpa_kernel(getattr(SDPBackend, kernel)):
+        mine = compiled(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=p), fullgraph=True)
+        for seed in range(4):  # the later ones as CUDA graphs
+            torch.manual_seed(seed)
+            kept = mine(q, k, identity) != 0
+            torch.manual_seed(seed)
+            result = mine(q, k, v)
+            got = torch.autograd.grad(result, inputs, weight)
+            exact = [each.detach().float().requires_grad_() for each in inputs]
+            weights = torch.where(kept, (exact[0] @ exact[1].mT / size**0.5).softmax(-1) / (1 - p), 0)
+            wanted = torch.autograd.grad(weights @ exact[2], exact, weight.float())
+            torch.testing.assert_close(result.float(), weights @ exact[2], rtol=3e-2, atol=3e-2)
+            for a, b in zip(got, wanted):
+                torch.testing.assert_close(a.float(), b, rtol=4e-2, atol=4e-2)
+            assert abs(kept.float().mean().item() - (1 - p)) < 0.02
+
+
+def test_a_layer_with_dropout_trains_as_one_graph():
+    layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True).cuda()
+    mine = compiled(layer, fullgraph=True)
+    optimizer = torch.optim.Adam(layer.parameters(), 3e-3)
+    x, losses = torch.randn(16, 32, 64, device="cuda"), []
+    for _ in range(30):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.mse_loss(mine(x).float(), x.flip(1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_unsigned_integers():
+    x = torch.tensor([0, 1, 2**64 - 1, 2**63, 77], dtype=torch.uint64, device="cuda")
+    check(lambda x: (x * x, x ^ 5, x == 1, x.double(), x.to(torch.int64), x.clone()), x)

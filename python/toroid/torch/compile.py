@@ -14,12 +14,12 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import attention, gpu
+from . import attention, attention_dropout, gpu
 from .fallback import AS_ASKED, cut, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
 from .regions import expand
-from .runtime import allocator, make_call
+from .runtime import allocator, make_call, not_captured
 
 log = logging.getLogger("toroid.torch")
 _numbers = itertools.count()
@@ -38,7 +38,7 @@ def _constants(graph: GraphText) -> dict[str, tuple]:
 def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None) -> Callable:
     """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors."""
     begin = time.perf_counter()
-    written_as = gm if frozen else attention.with_own_sums(gm)
+    written_as = gm if frozen else attention_dropout.with_own_gradients(attention.with_own_sums(gm))
     graph = write_graph(written_as, name, materialised=lambda node: kind == "backward" and "tangent" in node.name, frozen=frozen)
     if not graph.results:
         return make_call(graph, None)
@@ -50,7 +50,7 @@ def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Optio
         raise Refused(_reason(error), _node_of(error, gm)) from error
     except errors.SetupError as error:
         raise Refused(_reason(error), is_of_setup=True) from error
-    call = make_call(graph, program, _boxed(gm))
+    call = make_call(graph, program, not_captured if attention_dropout.are_tied(gm.graph) else _boxed(gm))
     log.info("%s: text %.3f s, compiled in %.3f s: %s", name, written - begin, time.perf_counter() - written, program.facts)
     return call
 
@@ -127,6 +127,7 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
                     refused[by_name[problem.node.name]] = problem.reason
         if len(refused) == before:
             tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, options.fallback)
+            attention_dropout.compiled(gm.graph, refused)
             return _boxed(cut_graph)
     tell(refused, options.fallback)
     return _boxed(gm)
@@ -190,11 +191,13 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             refused[node] = reason
     if not refused:
         try:
-            return compile_whole(gm, name, kind, options)
+            call = compile_whole(gm, name, kind, options)
+            attention_dropout.compiled(gm.graph, refused)
+            return call
         except Refused as problem:
             log.info("%s: refused: %s", name, problem.reason)
             if problem.is_of_setup:
-                tell_whole(problem.reason, options.fallback)
+                tell_whole(gm, problem.reason, options.fallback)
                 return _boxed(gm)
             node = problem.node
             if node is None or node.op in ("placeholder", "output"):

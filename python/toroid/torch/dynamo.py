@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
-from . import attention
+from . import attention, attention_dropout
 from .compile import compile_fx_graph
 from .options import read_options
 
@@ -44,6 +44,7 @@ def _partition(keeps_random: bool) -> Callable:
 
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
         attention.mark(joint)
+        attention_dropout.mark(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:

@@ -15,7 +15,7 @@ import torch.fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
-from . import control_flow
+from . import attention_dropout, control_flow
 from .graph_text import computes_sizes_only, operator_name
 
 # Why an operator runs in eager PyTorch that toroid could compile.
@@ -52,6 +52,9 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
         return "toroid has no such operator"
     if keeps_random and torch.Tag.nondeterministic_seeded in node.target.tags:
         return AS_ASKED
+    eager = attention_dropout.why_eager(node)
+    if eager is not None:
+        return AS_ASKED if keeps_random else eager
     name = operator_name(node.target)
     if name.split(".")[0] in _FILLED_IF_DETERMINISTIC and _fills_new_elements():
         return "under deterministic algorithms its new elements are NaN (torch.utils.deterministic.fill_uninitialized_memory)"
@@ -105,11 +108,16 @@ def describe(refused: dict[torch.fx.Node, str]) -> str:
     return "\n".join(lines)
 
 
+_DRAWN = "\n  help: with options={'fallback_random': True} attention with dropout runs in eager PyTorch"
+
+
 def tell(refused: dict[torch.fx.Node, str], allowed: bool) -> None:
     """The one warning of a graph, or the error."""
     if not refused:
         return
     text = describe(refused)
+    if any(attention_dropout.must_be_compiled(node) for node in refused):
+        raise UnsupportedGraph(f"toroid cannot compile this graph, whose forward pass has drawn toroid's numbers:\n{text}{_DRAWN}")
     if not allowed:
         raise UnsupportedGraph(
             f"toroid cannot compile this graph as a whole:\n{text}\n  help: compile without fullgraph=True and without "
@@ -118,8 +126,10 @@ def tell(refused: dict[torch.fx.Node, str], allowed: bool) -> None:
     warnings.warn(f"toroid runs these operators in eager PyTorch:\n{text}", FallbackWarning, stacklevel=2)
 
 
-def tell_whole(reason: str, allowed: bool) -> None:
+def tell_whole(gm: torch.fx.GraphModule, reason: str, allowed: bool) -> None:
     """The same where the machine lacks what compiling any graph takes."""
+    if any(attention_dropout.must_be_compiled(node) for node in gm.graph.nodes):
+        raise UnsupportedGraph(f"toroid cannot compile this graph, whose forward pass has drawn toroid's numbers: {reason}{_DRAWN}")
     if not allowed:
         raise UnsupportedGraph(
             f"toroid cannot compile this graph: {reason}\n  help: `toroid doctor` says what is missing; without fullgraph=True and without "

@@ -62,6 +62,14 @@ def _tuple(values: tuple, names: dict) -> str:
     return "(" + "".join(_number(value, names) + ", " for value in values) + ")"
 
 
+def not_captured(args: list) -> list:
+    """In the place of eager PyTorch where the other pass of training would read another state of random numbers than this one gave."""
+    raise CallError(
+        "a graph with dropout in attention and its gradient cannot run in a stream that is being captured\n"
+        "  help: toroid makes a CUDA graph of its own; call it outside of torch.cuda.graph"
+    )
+
+
 def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> Callable[[list], list]:
     """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments. eager: the same in eager
     PyTorch, for calls that a program on a GPU cannot be."""
