@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* The version of the table below. It grows when functions are added at the end, and a library serves all versions up to its own. */
-#define TOROID_COMPILER_VERSION 2
+#define TOROID_COMPILER_VERSION 3
 
 /* Options of `toroid compile`. Null and 0 are the defaults. */
 typedef struct ToroidCompileOptions {
@@ -128,6 +128,10 @@ typedef struct ToroidCompilerApi {
    * in the file, mapped. `cpu`, `arch` and `weights` of the options are null. Errors as of compile. */
   ToroidStatus (*compile_model)(const char* path, const ToroidCompileOptions* options, ToroidModel** model, ToroidGraphFacts* facts,
                                 char* message, size_t message_size);
+
+  /* Since version 3. 1 where GPUs have a kernel for the gradient of attention that keeps no scores and makes the logarithms of its sums
+   * itself: queries of `dtype` ("bf16") and `rank` dims whose last has `width` elements, values whose last has `value_width`. Else 0. */
+  int32_t (*has_attention_gradient)(const char* dtype, int32_t rank, int64_t width, int64_t value_width);
 } ToroidCompilerApi;
 
 /* The table, which lives as long as the library; null for a version that it does not serve. version: TOROID_COMPILER_VERSION of this

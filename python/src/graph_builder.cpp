@@ -1,6 +1,7 @@
 // Graphs of PyTorch's operators, compiled in memory and called with PyTorch's tensors: what toroid.torch is built on.
 //
 //   operator_is_supported("aten::add.Tensor") -> bool
+//   has_attention_gradient("bf16", rank, width, value_width) -> bool
 //   compile_graph(text, constants, options, allocate) -> GraphProgram
 //
 // text: a graph in the form of src/graph/text/text.h. constants: of each that is `external` there, by its name, (address, bytes, owner);
@@ -356,6 +357,9 @@ std::unique_ptr<GraphProgram> compile_graph(const std::string& text, const Given
 }
 
 bool operator_is_supported(const char* name) { return compiler().has_operator(name) != 0; }
+bool has_attention_gradient(const char* dtype, int32_t rank, int64_t width, int64_t value_width) {
+  return compiler().has_attention_gradient(dtype, rank, width, value_width) != 0;
+}
 
 }  // namespace
 
@@ -371,6 +375,8 @@ void register_graph_builder(nb::module_& module) {
       .def_prop_ro("facts", &GraphProgram::facts, "What is known of the compilation: its seconds, numbers of kernels.");
   module.def("compile_graph", &compile_graph, nb::arg("text"), nb::arg("constants"), nb::arg("options"), nb::arg("allocate"));
   module.def("operator_is_supported", &operator_is_supported, nb::arg("name"));
+  module.def("has_attention_gradient", &has_attention_gradient, nb::arg("dtype"), nb::arg("rank"), nb::arg("width"),
+             nb::arg("value_width"));
 }
 
 }  // namespace toroid::python

@@ -111,6 +111,7 @@ constexpr ToroidCompilerApi kApi = {
     .set_progress = set_progress,
     .set_command = set_command,
     .compile_model = compile_model,
+    .has_attention_gradient = has_attention_gradient,
 };
 
 }  // namespace

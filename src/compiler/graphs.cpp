@@ -15,6 +15,7 @@
 #include "graph/text/text.h"
 #include "passes/decompose/engine/decompose.h"
 #include "runtime/pool/pool.h"
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
 
 namespace toroid::compiler {
 namespace {
@@ -126,6 +127,17 @@ int32_t has_operator(const char* name) {
   if (name == nullptr) return 0;
   const Schema* const schema = find_schema(name);
   return schema != nullptr && is_supported(*schema) ? 1 : 0;
+}
+
+constexpr int32_t kMostDims = 64;  // of a tensor
+
+int32_t has_attention_gradient(const char* dtype, int32_t rank, int64_t width, int64_t value_width) {
+  const auto parsed = dtype == nullptr ? std::nullopt : parse_dtype(dtype);
+  if (!parsed || rank < 1 || rank > kMostDims) return 0;
+  TensorType q{.dtype = *parsed, .sizes = std::vector<sym::Expr>(static_cast<size_t>(rank), 1)}, v = q;
+  q.sizes.back() = width;
+  v.sizes.back() = value_width;
+  return schedule::has_attention_gradient_kernel(q, v) ? 1 : 0;
 }
 
 }  // namespace toroid::compiler

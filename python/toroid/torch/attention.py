@@ -15,9 +15,11 @@ from typing import NamedTuple
 import torch
 import torch.fx
 
+from .. import _core
+from .graph_text import DTYPES
+
 _MARK = "toroid_own_log_sums"
 _OF_ANY_DEVICE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-_MOST_ELEMENTS = 128  # of a row, for which there is the kernel
 
 
 class _Kind(NamedTuple):
@@ -62,12 +64,11 @@ def mark(joint: torch.fx.GraphModule) -> None:
 
 
 def _has_kernel(node: torch.fx.Node) -> bool:
-    """As has_attention_gradient_kernel (schedule/cuda/attention) says."""
-    values = [each.meta.get("val") for each in node.args[1:4]]
-    if not all(isinstance(each, torch.Tensor) and each.is_cuda and each.dim() == 4 and each.dtype.itemsize == 2 for each in values):
+    q, k, v = (each.meta.get("val") for each in node.args[1:4])
+    if not all(isinstance(each, torch.Tensor) and each.is_cuda and each.dim() == q.dim() for each in (q, k, v)):
         return False
-    width = values[0].shape[-1]
-    return isinstance(width, int) and 0 < width <= _MOST_ELEMENTS and width % 8 == 0 and values[2].shape[-1] == width
+    widths = [each.shape[-1] if each.dim() > 0 else None for each in (q, v)]
+    return all(isinstance(each, int) for each in widths) and _core.has_attention_gradient(DTYPES[q.dtype], q.dim(), *widths)
 
 
 def with_own_sums(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
