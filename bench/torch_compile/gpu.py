@@ -18,6 +18,8 @@ import warnings
 import torch
 from torch import nn
 
+import toroid.torch  # noqa: F401: registers the backend where the package is not installed
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
 import models  # noqa: E402
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_support import F, close, compiled, fresh, nn  # noqa: E402, F401
+from torch_support import F, backend, close, compiled, fresh, nn  # noqa: E402, F401
 
 aten = torch.ops.aten
 
@@ -80,3 +80,25 @@ def test_gradients_run_where_their_forward_pass_does():
     q = torch.randn(1, 2, 8, 16)
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="the state of a forward pass that toroid"):
         alone(q, q, q, torch.randn(1, 2, 8), torch.tensor(3))
+
+
+def test_a_graph_with_both_passes_may_be_cut_between():
+    """The gradient is in another part than the forward pass, and reads what toroid drew."""
+
+    @torch.library.custom_op("toroid_attention_tests::same", mutates_args=())
+    def same(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    same.register_fake(torch.empty_like)
+
+    def function(q, v, grad):
+        out, sums, seed, offset = aten._scaled_dot_product_efficient_attention(q, q, v, None, True, 0.5, False)
+        wanted = [True, True, True, False]
+        own = aten._scaled_dot_product_efficient_attention_backward(same(grad), q, q, v, None, out, sums, seed, offset, 0.5, wanted, False)
+        return out, own[2]
+
+    q, grad = torch.randn(1, 2, 16, 16), torch.randn(1, 2, 16, 16)
+    identity = torch.eye(16).expand(1, 2, 16, 16).clone()
+    with pytest.warns(backend.FallbackWarning, match="same"), torch.no_grad():
+        weights, of_values = torch.compile(function, backend="toroid")(q, identity, grad)
+    close(of_values, weights.mT @ grad)

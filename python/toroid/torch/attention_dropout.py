@@ -24,6 +24,7 @@ class _Tie:
     """Of a forward operator and its gradients."""
 
     is_compiled: bool = False  # the forward operator, by toroid
+    is_of_one_graph: bool = False
 
 
 class _Forward(NamedTuple):
@@ -86,6 +87,27 @@ def mark(joint: torch.fx.GraphModule) -> None:
             forward = _forward_of(node)
             if forward is not None:
                 node.meta[_MARK] = forward.meta.setdefault(_MARK, _Tie())
+
+
+def mark_whole(gm: torch.fx.GraphModule) -> None:
+    """Of gradients that are in one graph with their forward operators, as torch.func has it: both are compiled, or none."""
+    for node in gm.graph.nodes:
+        if node.target in _GRADIENTS and _drops(node) and _MARK not in node.meta:
+            forward = _forward_of(node)
+            if forward is not None:
+                node.meta[_MARK] = forward.meta.setdefault(_MARK, _Tie(is_compiled=True, is_of_one_graph=True))
+
+
+def settle(graph: torch.fx.Graph, refused: dict) -> None:
+    """Where one of two that are in one graph is refused, both are."""
+    tied = [node for node in graph.nodes if _MARK in node.meta and node.meta[_MARK].is_of_one_graph]
+    for tie in {id(node.meta[_MARK]): node.meta[_MARK] for node in tied}.values():
+        nodes = [node for node in tied if node.meta[_MARK] is tie]
+        reasons = [refused[node] for node in nodes if node in refused]
+        tie.is_compiled = not reasons
+        for node in nodes:
+            if reasons:
+                refused.setdefault(node, reasons[0])
 
 
 def why_eager(node: torch.fx.Node) -> str | None:

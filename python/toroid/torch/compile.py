@@ -109,6 +109,7 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
     """Around the refused nodes, and those that are found to be refused meanwhile, which are added to them."""
     by_name = {node.name: node for node in gm.graph.nodes}
     for _ in range(_MOST_CUTS):
+        attention_dropout.settle(gm.graph, refused)
         twin = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
         twins = {node.name: node for node in twin.graph.nodes}
         cut_graph = cut(twin, {twins[node.name] for node in refused})
@@ -137,6 +138,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, para
     """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
     that may be frozen, with their tensors; None for all others."""
     expand(gm)
+    attention_dropout.mark_whole(gm)
     with unset_fake_temporarily():
         if options.freezing and kind == "inference" and parameters is not None:
             call = _compile_frozen(gm, options, parameters)
