@@ -87,7 +87,7 @@ def guesses(torch, model, configuration):
     """Arguments that the model may take."""
     takes = inspect.signature(model.forward).parameters
     text = configuration.get_text_config()
-    ids = torch.randint(1, min(getattr(text, "vocab_size", None) or 100, 400), (2, 12))
+    ids = torch.randint(1, max(2, min(getattr(text, "vocab_size", None) or 100, 400)), (2, 12))
     mask = torch.ones(2, 12, dtype=torch.long)
     mask[1, 9:] = 0
     decoded = {"decoder_input_ids": ids[:, :7]} if "decoder_input_ids" in takes else {}

@@ -102,3 +102,13 @@ def test_a_graph_with_both_passes_may_be_cut_between():
     with pytest.warns(backend.FallbackWarning, match="same"), torch.no_grad():
         weights, of_values = torch.compile(function, backend="toroid")(q, identity, grad)
     close(of_values, weights.mT @ grad)
+
+
+def test_a_gradient_of_what_toroid_drew_never_falls_back(monkeypatch):
+    from toroid.torch import compile as compiling
+
+    given = compiling.why_not
+    monkeypatch.setattr(compiling, "why_not", lambda node, keeps: "a test" if "backward" in node.name else given(node, keeps))
+    mine = torch.compile(lambda q: efficient(q, q, q, 0.5, False), backend="toroid")
+    with pytest.raises(Exception, match="whose forward pass has drawn toroid's numbers"):
+        mine(torch.randn(1, 2, 8, 16, requires_grad=True)).sum().backward()
