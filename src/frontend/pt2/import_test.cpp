@@ -166,6 +166,15 @@ TEST(ImportPt2, KeepsOnlyDenseStridesOfExamples) {
   EXPECT_EQ(strides_of_x(1 << 30, 1), "f32[3, 2]");
 }
 
+TEST(ImportPt2, KnowsUnsignedIntegers) {
+  for (const auto& [number, dtype] : {std::pair(28, DType::U16), std::pair(34, DType::U32), std::pair(35, DType::U64)}) {
+    Pt2ForTest model;
+    replace(model.model_json, R"("x": {"dtype": 7)", fmt::format(R"("x": {{"dtype": {})", number));
+    const Program program = model.import();
+    EXPECT_EQ(program.graph.type(program.graph.inputs.back()).dtype, dtype);
+  }
+}
+
 TEST(ImportPt2, RefusesPickledWeights) {
   Pt2ForTest model;
   replace(model.weights_json, R"("use_pickle": false)", R"("use_pickle": true)");
