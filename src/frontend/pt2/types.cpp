@@ -19,10 +19,10 @@ struct NumberedDType {
   DType dtype;
 };
 constexpr NumberedDType kDTypes[] = {
-    {1, DType::U8},    {2, DType::I8},   {3, DType::I16},       {4, DType::I32},     {5, DType::I64},         {6, DType::F16},
-    {7, DType::F32},   {8, DType::F64},  {9, DType::C32},       {10, DType::C64},    {11, DType::C128},       {12, DType::Bool},
-    {13, DType::BF16}, {28, DType::U16}, {29, DType::F8E4M3FN}, {30, DType::F8E5M2}, {31, DType::F8E4M3FNUZ}, {32, DType::F8E5M2FNUZ},
-    {34, DType::U32},  {35, DType::U64},  // since PyTorch 2.15
+    {1, DType::U8},      {2, DType::I8},          {3, DType::I16},         {4, DType::I32},  {5, DType::I64},
+    {6, DType::F16},     {7, DType::F32},         {8, DType::F64},         {9, DType::C32},  {10, DType::C64},
+    {11, DType::C128},   {12, DType::Bool},       {13, DType::BF16},       {28, DType::U16}, {29, DType::F8E4M3FN},
+    {30, DType::F8E5M2}, {31, DType::F8E4M3FNUZ}, {32, DType::F8E5M2FNUZ}, {34, DType::U32}, {35, DType::U64},  // since PyTorch 2.15
 };
 constexpr int64_t kStridedLayout = 7;
 
