@@ -191,6 +191,7 @@ std::string identifier(std::string_view text) {
                                                 "next_row",
                                                 "next_first",
                                                 "widen16",
+                                                "widen_bytes",
                                                 "narrow16",
                                                 "to_bits",
                                                 "from_bits",
