@@ -89,6 +89,29 @@ graph(x: f32[8, 64], w: f32[32, 64], b: f32[32]) {
   return y
 })";
 
+TEST(Generate, BytesAreRoundedAndMultipliedByOneInstructionEach) {
+  const GeneratedProgram rounded = generated(R"(
+graph(x: f32[4096]) {
+  r: f32[4096] = aten::round(x)
+  y: u8[4096] = aten::to.dtype(r, dtype.u8)
+  return y
+})");
+  EXPECT_NE(rounded.kernels.at(0).text.find("convert<uint8_t>(op_nearest_v(x_v1))"), std::string::npos) << rounded.kernels[0].text;
+  const auto has_narrow_product = [](const char* left) {
+    const GeneratedProgram code = generated(fmt::format(R"(
+graph(x: {}[4096], w: i8[4096]) {{
+  a: i32[4096] = aten::to.dtype(x, dtype.i32)
+  b: i32[4096] = aten::to.dtype(w, dtype.i32)
+  y: i32[4096] = aten::mul.Tensor(a, b)
+  return y
+}})",
+                                                        left));
+    return code.kernels.at(0).text.find("op_mul_low_v(") != std::string::npos;
+  };
+  EXPECT_TRUE(has_narrow_product("u8"));
+  EXPECT_FALSE(has_narrow_product("i8"));  // whose upper halves would be multiplied too
+}
+
 TEST(Generate, PostOperationsHaveNoKernel) {
   const GeneratedProgram code = generated(kLinearAndRelu);
   EXPECT_EQ(code.kernels.size(), 0u);

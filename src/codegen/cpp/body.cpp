@@ -8,6 +8,7 @@
 #include "codegen/cpp/divisions.h"
 #include "codegen/cpp/kernel.h"
 #include "codegen/cpp/names.h"
+#include "codegen/cpp/narrow_products.h"
 #include "lower/cost.h"
 #include "support/match.h"
 
@@ -143,6 +144,10 @@ OperandText BodyPrinter::compute(ExprId id) {
           const OperandText a = value(sum->product.a), b = value(sum->product.b), addend = value(sum->addend);
           return define(level, "fma", node.dtype, fused_text(node.dtype, a, b, addend, sum->is_product_negative, sum->is_addend_negative));
         }
+        if (const auto narrow = narrow_product(exprs_, o); narrow && varies(narrow->a) && varies(narrow->b)) {
+          const OperandText a = value(narrow->a), b = value(narrow->b);
+          return define(level, "mul", node.dtype, {fmt::format("op_mul_low_v({}, {})", a.text, b.text), true});
+        }
         std::vector<OperandText> operands;
         bool lanes = false;
         for (ExprId operand : o.operands) {
@@ -159,9 +164,16 @@ OperandText BodyPrinter::compute(ExprId id) {
         if (const auto* index = std::get_if<loop::Index>(&exprs_.node(o.operand).op); index && node.dtype == DType::Bool) {
           return define(level, "inside", node.dtype, condition(index->value));
         }
+        const std::string as = "as_" + std::string(to_string(node.dtype));
+        // Rounded and made an integer in one step.
+        const auto* rounding = std::get_if<loop::Compute>(&exprs_.node(o.operand).op);
+        if (rounding != nullptr && rounding->op == ScalarOp::Round && exprs_.dtype(o.operand) == DType::F32 && is_integral(node.dtype) &&
+            node.dtype != DType::I64 && varies(o.operand)) {
+          const std::string nearest = fmt::format("op_nearest_v({})", value(rounding->operands[0]).text);
+          return define(level, as, node.dtype, {convert_text(DType::I32, node.dtype, {nearest, true}), true});
+        }
         const OperandText operand = value(o.operand);
-        return define(level, "as_" + std::string(to_string(node.dtype)), node.dtype,
-                      {convert_text(exprs_.dtype(o.operand), node.dtype, operand), operand.lanes});
+        return define(level, as, node.dtype, {convert_text(exprs_.dtype(o.operand), node.dtype, operand), operand.lanes});
       },
       [&](const loop::BitcastTo& o) {
         if (o.from == DType::Bool || o.to == DType::Bool) {
