@@ -1,6 +1,8 @@
 #include "formula/quantization/affine.h"
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -20,6 +22,50 @@ Tensor bound_like(Tensor x, const Bound& bound) {
 }
 
 Tensor clamped(Tensor x, const QuantizedRange& range) { return minimum(maximum(x, bound_like(x, range.low)), bound_like(x, range.high)); }
+
+// Of all elements, where the program states it.
+std::optional<double> stated_number(const Scalar& scalar) {
+  if (const auto* real = std::get_if<double>(&scalar)) return *real;
+  const auto* expr = std::get_if<sym::Expr>(&scalar);
+  return expr != nullptr && expr->is_const() ? std::optional(static_cast<double>(expr->value())) : std::nullopt;
+}
+std::optional<double> stated_number(Tensor t) {
+  const Node* node = &node_of(t);
+  while (std::holds_alternative<Cast>(node->op) || std::holds_alternative<Expand>(node->op) || std::holds_alternative<Reshape>(node->op))
+    node = &t.builder().graph().producer(node->inputs[0]);
+  const auto* full = std::get_if<Full>(&node->op);
+  return full != nullptr ? stated_number(full->value) : std::nullopt;
+}
+
+// Is no element below zero, as behind a relu? NaN may be among them.
+bool is_not_negative(Tensor x) {
+  const auto* op = std::get_if<Pointwise>(&node_of(x).op);
+  if (op == nullptr || (op->op != ScalarOp::Max && op->op != ScalarOp::Min)) return false;
+  const auto is_one = [](Tensor t) {
+    const std::optional<double> number = stated_number(t);
+    return number ? *number >= 0 : is_not_negative(t);
+  };
+  const bool first = is_one(operand(x, 0)), second = is_one(operand(x, 1));
+  return op->op == ScalarOp::Max ? first || second : first && second;
+}
+
+// Rounded to whole numbers, moved by the zero point, clamped: in the order that takes the fewest operations. With a whole zero point and
+// whole bounds each order gives the same; a sum with 0 and a bound that nothing reaches are left out.
+Tensor rounded_and_clamped(Tensor scaled, bool is_at_least_0, Tensor zero_point, const QuantizedRange& range) {
+  constexpr double kMost = 1 << 20;  // so that differences are exact
+  const auto whole = [](std::optional<double> number) {
+    return number && std::floor(*number) == *number && std::fabs(*number) <= kMost ? number : std::nullopt;
+  };
+  const auto of_bound = [&](const Bound& bound) {
+    const auto* scalar = std::get_if<Scalar>(&bound);
+    return scalar != nullptr ? whole(stated_number(*scalar)) : std::nullopt;
+  };
+  const std::optional<double> zero = whole(stated_number(zero_point)), low = of_bound(range.low), high = of_bound(range.high);
+  if (!zero || !low || !high) return clamped(round(scaled) + zero_point, range);
+  if (!is_at_least_0 || *low > *zero) scaled = maximum(scaled, number_like(scaled, Scalar(*low - *zero)));
+  Tensor rounded = round(minimum(scaled, number_like(scaled, Scalar(*high - *zero))));
+  return *zero == 0 ? rounded : rounded + zero_point;
+}
 
 // Integers are subtracted as integers.
 Tensor dequantized(Tensor q, Tensor scales, Tensor zero_points) { return (zero_points.defined() ? q - zero_points : q) * scales; }
@@ -45,8 +91,9 @@ Tensor column(Tensor x) { return x.builder().reshape(x, {x.numel(), 1}); }
 Tensor quantize_per_tensor(Tensor x, Tensor scale, Tensor zero_point, const QuantizedRange& range, DType dtype) {
   Builder& b = x.builder();
   Tensor inverse = b.cast(reciprocal(scale), DType::F32);
-  Tensor q = round(b.cast(x, DType::F32) * inverse) + zero_point;
-  return b.cast(clamped(q, range), dtype);
+  const std::optional<double> factor = stated_number(scale);
+  const bool is_at_least_0 = factor && *factor > 0 && is_not_negative(x);
+  return b.cast(rounded_and_clamped(b.cast(x, DType::F32) * inverse, is_at_least_0, zero_point, range), dtype);
 }
 
 Tensor dequantize_per_tensor(Tensor q, Tensor scale, Tensor zero_point, DType dtype) {
