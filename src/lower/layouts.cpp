@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/convolutions/deep_convolution.h"
+#include "lower/convolutions/depthwise_of_bytes.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "support/match.h"
 
@@ -63,7 +64,8 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   };
   for (const Node& node : graph.nodes()) {
     const bool is_in_tiles = in_tiles && (phased_convolution(graph, node) || deep_convolution(graph, node));
-    if (is_channels_last_convolution(graph, node) || is_convolution_of_bytes(graph, node) || is_in_tiles) {
+    const bool is_of_bytes = is_convolution_of_bytes(graph, node) || depthwise_of_bytes(graph, node);
+    if (is_channels_last_convolution(graph, node) || is_of_bytes || is_in_tiles) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;
     }

@@ -52,26 +52,52 @@ Tensor value_of(Tensor codes, Tensor zero, Tensor scale) {
   return scale.defined() ? value * b.expand(b.cast(scale, DType::F32), codes.sizes()) : value;
 }
 
-}  // namespace
+// The convolution's factors and where its windows are.
+struct BytesConvolution {
+  Dequantised data, filter;
+  int64_t zero;  // of the data
+  std::vector<Window> windows;
+};
 
-Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& g) {
-  if (g.transposed || !g.groups.is_const(1) || x.dtype() != DType::F32 || weight.dtype() != DType::F32) return {};
-  if (x.numel().is_const(0) || weight.numel().is_const(0)) return {};
-  const std::optional<Dequantised> data = dequantised(x), filter = dequantised(weight);
-  if (!data || !filter || !data->scale.defined()) return {};
-  const std::optional<int64_t> zero = stated_zero(data->zero, data->quantised.dtype());
-  if (!zero || !is_constant_from(data->scale, 0) || !is_constant_from(filter->scale, 1) || !is_constant_from(filter->zero, 1)) return {};
-
-  Builder& b = x.builder();
-  const size_t spatial = g.stride.size();
-  Sizes low(spatial + 2, 0), result_sizes = {x.size(0)}, axes = {b.axis(x.size(0))}, index = axes, kernel_axes;
-  Dims channels_last = {0}, filter_order;
-  sym::Expr positions = x.size(0), depth = x.size(1);
-  for (size_t i = 0; i < spatial; ++i) {
-    const Window window = make_window(x.sizes()[i + 2], weight.sizes()[i + 2], g.stride[i], g.padding[i], g.dilation[i], false);
+// The codes with channels last, [N, i…, C], and codes of zero in the margin.
+Tensor padded_codes(const BytesConvolution& c) {
+  Builder& b = c.data.quantised.builder();
+  Sizes low(c.windows.size() + 2, 0);
+  Dims channels_last = {0};
+  for (size_t i = 0; i < c.windows.size(); ++i) {
+    low[i + 1] = c.windows[i].padding;
     channels_last.push_back(static_cast<int64_t>(i + 2));
-    filter_order.push_back(static_cast<int64_t>(i + 2));
-    low[i + 1] = window.padding;
+  }
+  channels_last.push_back(1);
+  return b.pad(b.permute(c.data.quantised, channels_last), low, low, Scalar(sym::Expr(c.zero)));
+}
+
+// A result with channels last, with channels behind the batch.
+Tensor channels_second(Tensor y) {
+  Dims back = {0, y.rank() - 1};
+  for (int64_t i = 1; i < y.rank() - 1; ++i) back.push_back(i);
+  return y.builder().permute(y, back);
+}
+
+// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that copying them takes longer than what the product of
+// bytes saves?
+bool has_small_windows(const BytesConvolution& c) {
+  constexpr int64_t kMostChannels = 4, kMostCodes = 64;
+  const sym::Expr channels = c.data.quantised.size(1);
+  sym::Expr codes = channels;
+  for (const Window& window : c.windows) codes = codes * window.kernel;
+  return sym::known_le(channels, kMostChannels) && sym::known_le(codes, kMostCodes) && !sym::known_eq(codes, channels);
+}
+
+// All channels in and out: windows of the codes as rows, filters as columns.
+Tensor as_product(const BytesConvolution& c) {
+  Builder& b = c.data.quantised.builder();
+  const sym::Expr n = b.axis(c.data.quantised.size(0)), filters = c.filter.quantised.size(0);
+  Sizes result_sizes = {c.data.quantised.size(0)}, axes = {n}, index = {n}, kernel_axes;
+  Dims filter_order;
+  sym::Expr positions = c.data.quantised.size(0), depth = c.data.quantised.size(1);
+  for (const Window& window : c.windows) {
+    filter_order.push_back(static_cast<int64_t>(filter_order.size() + 2));
     result_sizes.push_back(window.count);
     positions = positions * window.count;
     depth = depth * window.kernel;
@@ -79,23 +105,78 @@ Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometr
     index.push_back(o * window.stride + k * window.dilation);
   }
   axes.insert(axes.end(), kernel_axes.begin(), kernel_axes.end());
-  index.push_back(axes.emplace_back(b.axis(x.size(1))));
-  channels_last.push_back(1);
+  index.push_back(axes.emplace_back(b.axis(c.data.quantised.size(1))));
   filter_order.insert(filter_order.end(), {1, 0});
-  result_sizes.push_back(weight.size(0));
+  result_sizes.push_back(filters);
 
-  Tensor padded = b.pad(b.permute(data->quantised, channels_last), low, low, Scalar(sym::Expr(*zero)));
-  Tensor rows = b.reshape(b.remap(padded, axes, index), {positions, depth});
-  Tensor columns = b.reshape(b.permute(filter->quantised, filter_order), {depth, weight.size(0)});
-  const auto of_channel = [&](Tensor t) { return t.defined() ? b.reshape(first_from(t, 1), {1, weight.size(0)}) : t; };
-  Tensor row_zero = *zero == 0 ? Tensor() : b.full({1, 1}, DType::I32, sym::Expr(*zero));
-  Tensor scale = b.reshape(first_from(data->scale, 0), {1, 1});
+  Tensor rows = b.reshape(b.remap(padded_codes(c), axes, index), {positions, depth});
+  Tensor columns = b.reshape(b.permute(c.filter.quantised, filter_order), {depth, filters});
+  const auto of_channel = [&](Tensor t) { return t.defined() ? b.reshape(first_from(t, 1), {1, filters}) : t; };
+  Tensor row_zero = c.zero == 0 ? Tensor() : b.full({1, 1}, DType::I32, sym::Expr(c.zero));
+  Tensor scale = b.reshape(first_from(c.data.scale, 0), {1, 1});
   Tensor product =
-      dequantised_product(value_of(rows, row_zero, scale), value_of(columns, of_channel(filter->zero), of_channel(filter->scale)));
-  if (!product.defined()) return {};
-  Dims back = {0, static_cast<int64_t>(spatial + 1)};
-  for (size_t i = 0; i < spatial; ++i) back.push_back(static_cast<int64_t>(i + 1));
-  return b.permute(b.reshape(product, result_sizes), back);
+      dequantised_product(value_of(rows, row_zero, scale), value_of(columns, of_channel(c.filter.zero), of_channel(c.filter.scale)));
+  return product.defined() ? channels_second(b.reshape(product, result_sizes)) : Tensor();
+}
+
+// Signed codes as unsigned ones, the zero point moved with them.
+void make_unsigned(BytesConvolution& c) {
+  if (c.data.quantised.dtype() == DType::U8) return;
+  Builder& b = c.data.quantised.builder();
+  constexpr int64_t kMiddle = 128;
+  Tensor moved = b.binary(ScalarOp::Add, b.cast(c.data.quantised, DType::I32), Scalar(sym::Expr(kMiddle)));
+  c.data.quantised = b.cast(moved, DType::U8);
+  c.zero += kMiddle;
+}
+
+// A channel in for each one out. Unsigned codes are multiplied quickest (lower/convolutions/depthwise_of_bytes.h).
+Tensor depthwise(BytesConvolution c) {
+  Builder& b = c.data.quantised.builder();
+  constexpr int64_t kMostTaps = 49;
+  const sym::Expr channels = c.data.quantised.size(1);
+  if (c.windows.size() > 2 || !sym::known_eq(c.filter.quantised.size(0), channels)) return {};
+  if (stated_zero(c.filter.zero, DType::I8) != 0 || c.filter.quantised.dtype() != DType::I8) return {};
+  int64_t taps = 1;
+  Sizes stride, dilation;
+  for (const Window& window : c.windows) {
+    if (!window.kernel.is_const() || window.kernel.value() > kMostTaps) return {};
+    taps *= window.kernel.value();
+    stride.push_back(window.stride);
+    dilation.push_back(window.dilation);
+  }
+  if (taps > kMostTaps) return {};
+  make_unsigned(c);
+
+  const Sizes none(stride.size(), 0);
+  Tensor filter = b.cast(c.filter.quantised, DType::I32);
+  Tensor sums =
+      b.convolution(b.cast(channels_second(padded_codes(c)), DType::I32), filter, {}, stride, none, dilation, false, none, channels);
+  Sizes of_channels(static_cast<size_t>(sums.rank()), 1);
+  of_channels[1] = channels;
+  if (c.zero != 0) {
+    Tensor of_filter = b.cast(b.sum(b.reshape(filter, {channels, taps}), {1}), DType::I32);
+    sums = sums - b.reshape(b.binary(ScalarOp::Mul, of_filter, Scalar(sym::Expr(c.zero))), of_channels);
+  }
+  Tensor scale = b.cast(b.reshape(first_from(c.data.scale, 0), {1}), DType::F32);
+  if (c.filter.scale.defined()) scale = scale * b.cast(b.reshape(first_from(c.filter.scale, 1), {channels}), DType::F32);
+  return b.cast(sums, DType::F32) * (c.filter.scale.defined() ? b.reshape(scale, of_channels) : scale);
+}
+
+}  // namespace
+
+Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& g) {
+  if (g.transposed || x.dtype() != DType::F32 || weight.dtype() != DType::F32) return {};
+  if (x.numel().is_const(0) || weight.numel().is_const(0)) return {};
+  const std::optional<Dequantised> data = dequantised(x), filter = dequantised(weight);
+  if (!data || !filter || !data->scale.defined()) return {};
+  const std::optional<int64_t> zero = stated_zero(data->zero, data->quantised.dtype());
+  if (!zero || !is_constant_from(data->scale, 0) || !is_constant_from(filter->scale, 1) || !is_constant_from(filter->zero, 1)) return {};
+
+  BytesConvolution bytes = {*data, *filter, *zero, {}};
+  for (size_t i = 0; i < g.stride.size(); ++i)
+    bytes.windows.push_back(make_window(x.sizes()[i + 2], weight.sizes()[i + 2], g.stride[i], g.padding[i], g.dilation[i], false));
+  if (g.groups.is_const(1)) return has_small_windows(bytes) ? Tensor() : as_product(bytes);
+  return sym::known_eq(g.groups, x.size(1)) ? depthwise(bytes) : Tensor();
 }
 
 }  // namespace toroid::formula

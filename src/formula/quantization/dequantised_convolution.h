@@ -5,7 +5,12 @@
 //   y = convolution(x, w)
 //
 // The product becomes one of bytes (math/dequantised_product.h). Channels are last in its rows, so that a window's row is copied whole.
-// Groups and transposed convolutions stay as they are: a group's rows are short.
+// Depthwise ones become convolutions of the codes as I32, with zero_p in the margin as well, which a target multiplies as bytes
+// (lower/convolutions/depthwise_of_bytes.h). Sums are exact:
+//
+//   y = (convolution(padded p, q) - zero_p * sum(q)) * (scale_p * scale_q)
+//
+// Other groups and transposed convolutions stay as they are: a group's rows are short.
 #pragma once
 
 #include "formula/nn/convolution.h"

@@ -1,5 +1,6 @@
 // Which products of dequantised factors become products of bytes. That they are right is tested against the operators one by one
 // (tests/programs/products_of_quantised_values.txt).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/text/text.h"
@@ -9,7 +10,7 @@
 namespace toroid {
 namespace {
 
-// The dtypes of the products in a program: "i32 f32".
+// The dtypes of the products and convolutions in a program: "i32 f32", "convolution of i32".
 std::string products_of(const std::string& inputs, const std::string& body, bool multiplies_bytes = false) {
   Program program = parse_text("graph(" + inputs + ") {\n" + body + "  return y\n}");
   verify(program, Level::Import);
@@ -17,6 +18,8 @@ std::string products_of(const std::string& inputs, const std::string& body, bool
   verify(program, Level::Core);
   std::string dtypes;
   for (const Node& node : program.graph.nodes()) {
+    if (std::holds_alternative<Convolution>(node.op))
+      dtypes += (dtypes.empty() ? "" : " ") + ("convolution of " + std::string(to_string(program.graph.type(node.outputs[0]).dtype)));
     if (!std::holds_alternative<Matmul>(node.op)) continue;
     dtypes += (dtypes.empty() ? "" : " ") + std::string(to_string(program.graph.type(node.outputs[0]).dtype));
     // The factors of such a product are casts of what is in memory.
@@ -54,14 +57,31 @@ TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfTheirWindows) {
       "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
       "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n";
   EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n", true), "i32 of i8");
-  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n"), "");
+  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n"), "convolution of f32");
   // Of a zero point that is not known the margins would not be either.
   EXPECT_EQ(products_of(inputs,
                         "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
                         "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor.tensor(x, e, zero, 0, 255, dtype.u8)\n"
                         "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1])\n",
                         true),
-            "");
+            "convolution of f32");
+}
+
+TEST(DequantisedProduct, ADepthwiseConvolutionOfTwoIsOneOfIntegers) {
+  const std::string inputs =
+      "x: u8[2, 6, 9, 9], q: i8[6, 1, 3, 3], r: i8[12, 1, 3, 3], p: i8[6, 2, 3, 3], s: f32[6], t: f32[12], z: i64[6]";
+  const auto dtypes = [&](const std::string& filters, int in, int out, int groups) {
+    const std::string data = "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n";
+    const std::string filter = fmt::format(
+        "  w: f32[{}, {}, 3, 3] = quantized_decomposed::dequantize_per_channel({}, 0, -128, 127, dtype.i8)\n", out, in, filters);
+    const std::string convolution =
+        fmt::format("  y: f32[2, {}, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1], [1, 1], {})\n", out, groups);
+    return products_of(inputs, data + filter + convolution, true);
+  };
+  EXPECT_EQ(dtypes("q, s, none", 1, 6, 6), "convolution of i32");
+  EXPECT_EQ(dtypes("p, s, none", 2, 6, 3), "convolution of f32");   // other groups
+  EXPECT_EQ(dtypes("r, t, none", 1, 12, 6), "convolution of f32");  // several filters a channel
+  EXPECT_EQ(dtypes("q, s, z", 1, 6, 6), "convolution of f32");      // zero points that are not known
 }
 
 // Infinities times zero points would be NaN.
