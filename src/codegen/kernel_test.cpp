@@ -97,19 +97,22 @@ graph(x: f32[4096]) {
   return y
 })");
   EXPECT_NE(rounded.kernels.at(0).text.find("convert<uint8_t>(op_nearest_v(x_v1))"), std::string::npos) << rounded.kernels[0].text;
-  const auto has_narrow_product = [](const char* left) {
-    const GeneratedProgram code = generated(fmt::format(R"(
-graph(x: {}[4096], w: i8[4096]) {{
+  const auto kernel_of = [](const char* left) {
+    const std::string text = fmt::format(
+        R"(graph(x: {}[4096], w: i8[4096], v: i32[4096]) {{
   a: i32[4096] = aten::to.dtype(x, dtype.i32)
   b: i32[4096] = aten::to.dtype(w, dtype.i32)
   y: i32[4096] = aten::mul.Tensor(a, b)
-  return y
+  z: i32[4096] = aten::add.Tensor(v, y)
+  return y, z
 }})",
-                                                        left));
-    return code.kernels.at(0).text.find("op_mul_low_v(") != std::string::npos;
+        left);
+    return generated(text).kernels.at(0).text;
   };
-  EXPECT_TRUE(has_narrow_product("u8"));
-  EXPECT_FALSE(has_narrow_product("i8"));  // whose upper halves would be multiplied too
+  const std::string kernel = kernel_of("u8");
+  EXPECT_NE(kernel.find("op_mul_low_v("), std::string::npos) << kernel;
+  EXPECT_NE(kernel.find("op_add_mul_low_v("), std::string::npos) << kernel;
+  EXPECT_EQ(kernel_of("i8").find("mul_low_v("), std::string::npos);  // whose upper halves would be multiplied too
 }
 
 TEST(Generate, PostOperationsHaveNoKernel) {

@@ -144,9 +144,12 @@ OperandText BodyPrinter::compute(ExprId id) {
           const OperandText a = value(sum->product.a), b = value(sum->product.b), addend = value(sum->addend);
           return define(level, "fma", node.dtype, fused_text(node.dtype, a, b, addend, sum->is_product_negative, sum->is_addend_negative));
         }
-        if (const auto narrow = narrow_product(exprs_, o); narrow && varies(narrow->a) && varies(narrow->b)) {
-          const OperandText a = value(narrow->a), b = value(narrow->b);
-          return define(level, "mul", node.dtype, {fmt::format("op_mul_low_v({}, {})", a.text, b.text), true});
+        if (const auto product = in_narrow_vectors(o)) {
+          return define(level, "mul", node.dtype, {fmt::format("op_mul_low_v({})", *product), true});
+        }
+        if (const auto sum = narrow_sum(exprs_, o); sum && varies(sum->addend)) {
+          if (const auto product = in_narrow_vectors(sum->product))
+            return define(level, "dot", node.dtype, {fmt::format("op_add_mul_low_v({}, {})", value(sum->addend).text, *product), true});
         }
         std::vector<OperandText> operands;
         bool lanes = false;
@@ -187,6 +190,14 @@ OperandText BodyPrinter::compute(ExprId id) {
       },
       [&](const loop::Masked& o) { return masked(o, node.dtype); }, [&](const loop::Accumulated& o) { return accumulator(o.id); },
       [&](const loop::Stashed& o) { return define(level, "kept", node.dtype, stash(o.id)); });
+}
+
+// The factors of such a product of vectors (narrow_products.h).
+std::optional<std::string> BodyPrinter::in_narrow_vectors(const loop::Compute& op) {
+  const auto narrow = narrow_product(exprs_, op);
+  if (!narrow || !varies(narrow->a) || !varies(narrow->b)) return std::nullopt;
+  const OperandText a = value(narrow->a), b = value(narrow->b);
+  return fmt::format("{}, {}", a.text, b.text);
 }
 
 OperandText BodyPrinter::checked_divisor(const OperandText& divisor, DType dtype) {

@@ -1,6 +1,7 @@
 // Prints the statements inside a kernel's loops: each expression once, at the outermost loop where it can be computed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -71,6 +72,7 @@ class BodyPrinter {
 
   size_t level_of(loop::ExprId id);
   OperandText compute(loop::ExprId id);
+  std::optional<std::string> in_narrow_vectors(const loop::Compute& op);
   OperandText checked_divisor(const OperandText& divisor, DType dtype);
   OperandText load(const loop::Load& op, DType dtype);
   OperandText number(sym::Expr e);

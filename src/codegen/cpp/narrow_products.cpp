@@ -37,4 +37,13 @@ std::optional<NarrowProduct> narrow_product(const loop::ExprTable& exprs, const 
   return std::nullopt;
 }
 
+std::optional<NarrowSum> narrow_sum(const loop::ExprTable& exprs, const loop::Compute& op) {
+  if (op.op != ScalarOp::Add) return std::nullopt;
+  for (const size_t product : {1, 0}) {
+    const auto* factor = std::get_if<loop::Compute>(&exprs.node(op.operands[product]).op);
+    if (factor != nullptr && narrow_product(exprs, *factor)) return NarrowSum{op.operands[1 - product], *factor};
+  }
+  return std::nullopt;
+}
+
 }  // namespace toroid::codegen

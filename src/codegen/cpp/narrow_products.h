@@ -16,4 +16,11 @@ struct NarrowProduct {
 };
 std::optional<NarrowProduct> narrow_product(const loop::ExprTable& exprs, const loop::Compute& op);
 
+// A sum with one, which AVX512_VNNI adds in the same instruction: op_add_mul_low_v.
+struct NarrowSum {
+  loop::ExprId addend;
+  loop::Compute product;
+};
+std::optional<NarrowSum> narrow_sum(const loop::ExprTable& exprs, const loop::Compute& op);
+
 }  // namespace toroid::codegen
