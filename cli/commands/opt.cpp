@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "base/machine/machine.h"
 #include "base/text_cursor.h"
 #include "build_flags.h"
 #include "codegen/c/print_c.h"
@@ -154,6 +155,7 @@ int cmd_opt(int argc, const char* const* argv) {
   std::vector<std::string> wanted;
   CompileModelOptions how;
   PassOptions options = {.costs = pass_costs()};
+  options.costs.multiplies_bytes = multiplies_bytes(machine().isa);
   Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
   flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');

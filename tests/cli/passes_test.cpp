@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/machine/machine.h"
+
 namespace toroid {
 namespace {
 
@@ -40,6 +42,24 @@ TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
   expect_refusal({"opt", dumps.at("program"), "--passes=schedule"},
                  "error: 'schedule' is made of schedule, and FOLDER/ir/08-program.txt holds the program\n"
                  "  help: give it the text of an earlier level\n");
+}
+
+// As compile does for such a machine.
+TEST_F(Cli, OptMultipliesBytesWhereTheMachineIsQuickerWithThem) {
+  write_file_atomically(path("bytes.txt"), R"(graph(x: u8[1, 8, 5, 5], q: i8[8, 8, 1, 1]) {
+  f: f32[1, 8, 5, 5] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)
+  w: f32[8, 8, 1, 1] = quantized_decomposed::dequantize_per_tensor(q, 0.1, 0, -128, 127, dtype.i8)
+  y: f32[1, 8, 5, 5] = aten::conv2d(f, w)
+  return y
+}
+)");
+  for (const std::string& name : {machine().isa.name(), std::string("baseline")}) {
+    const std::string text = toroid({"opt", path("bytes.txt").string(), "--passes=all"}, {{"TOROID_MACHINE", name}}).output;
+    const Isa isa = parse_isa(name);
+    const bool is_quicker = isa.vnni || isa.amx;
+    EXPECT_EQ(text.find("matmul(") != std::string::npos, is_quicker) << name << "\n" << text;
+    EXPECT_EQ(text.find("convolution(") != std::string::npos, !is_quicker) << name << "\n" << text;
+  }
 }
 
 // What a call does may be changed in its text, where it stays what the schedule says.

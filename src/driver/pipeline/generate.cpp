@@ -113,8 +113,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
   costs.beside = costs_beside(options);
   if (costs.beside && options.target == codegen::Target::Cuda) costs.swapped_from_bytes = kSwappedFromBytes;
-  // Pairs of 16 bits multiply no faster than float32, which has Winograd's method.
-  costs.multiplies_bytes = !is_for_gpu && (isa.vnni || isa.amx);
+  costs.multiplies_bytes = !is_for_gpu && multiplies_bytes(isa);
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
                        .costs = std::move(costs),

@@ -48,5 +48,6 @@ double gpu_product_s(const ProductToEstimate& product) {
 
 PassCosts pass_costs() { return {.product_s = product_s}; }
 PassCosts gpu_pass_costs() { return {.product_s = gpu_product_s}; }
+bool multiplies_bytes(const Isa& isa) { return isa.vnni || isa.amx; }
 
 }  // namespace toroid
