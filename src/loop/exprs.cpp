@@ -295,6 +295,22 @@ BufferId LoopProgram::add_buffer(Buffer buffer) {
   return BufferId{static_cast<uint32_t>(buffers.size() - 1)};
 }
 
+sym::Expr elements_in_memory(const Buffer& buffer) {
+  if (!buffer.has_padded_rows) return sym::product(buffer.sizes);
+  return buffer.sizes[0] * buffer.strides[0];
+}
+
+bool lies_in_padded_rows(const Buffer& buffer) {
+  const size_t rank = buffer.sizes.size();
+  if (rank < 2 || !buffer.strides[rank - 1].is_const(1)) return false;
+  const sym::Expr row = buffer.strides[rank - 2];
+  if (!row.is_const() || !buffer.sizes[rank - 1].is_const() || row.value() <= buffer.sizes[rank - 1].value()) return false;
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    if (!sym::known_eq(buffer.strides[d], buffer.strides[d + 1] * buffer.sizes[d + 1])) return false;
+  }
+  return true;
+}
+
 std::vector<ExprId> reachable(const ExprTable& exprs, const std::vector<ExprId>& roots) {
   std::vector<ExprId> order;
   std::unordered_map<ExprId, bool> seen;

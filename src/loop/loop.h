@@ -144,7 +144,15 @@ struct Buffer {
   uint32_t position = 0;                    // of the input, constant or output
   std::optional<uint32_t> updated_by = {};  // of a constant that calls write: the main graph's output that is its new value
   bool on_host = false;                     // of a program for a GPU: in the process's memory; else where the program's tensors are
+  // Rows lie further apart than they are long, and the memory behind each, the last one too, is the buffer's own.
+  bool has_padded_rows = false;
 };
+// From the first element to the end of the memory that a temporary or prepared buffer has: as many as it has elements, or rows times their
+// stride.
+sym::Expr elements_in_memory(const Buffer& buffer);
+// Does the buffer lie as padded rows do: the last dim contiguous, and all dims before it dense but for a constant stride of rows, which is
+// larger than they are?
+bool lies_in_padded_rows(const Buffer& buffer);
 // Is it the constant's new value? A program may have both in the same memory.
 inline bool updates(const Buffer& output, const Buffer& constant) {
   return output.kind == BufferKind::Output && constant.kind == BufferKind::Constant && constant.updated_by == output.position;

@@ -152,6 +152,7 @@ void LoopTextReader::declare_buffer() {
     made.on_host = true;
   }
   at(place, [&] { verify(made); });
+  made.has_padded_rows = (made.kind == BufferKind::Temporary || made.kind == BufferKind::Prepared) && lies_in_padded_rows(made);
   if (!buffers_.emplace(text, BufferId{static_cast<uint32_t>(loops_->buffers.size())}).second) {
     cursor_.fail_at(place, fmt::format("buffer '{}' is declared twice", text));
   }

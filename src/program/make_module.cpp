@@ -151,7 +151,7 @@ void FunctionBuilder::place_prepared() {
   int64_t& end = shared_.module.prepared_bytes;
   for (BufferId id : used) {
     placed.push_back({id, InPrepared{end}, device_of(id)});
-    const int64_t bytes = (sym::product(buffer(id).sizes) * size_bytes(buffer(id).dtype)).value();
+    const int64_t bytes = (loop::elements_in_memory(buffer(id)) * size_bytes(buffer(id).dtype)).value();
     end += (bytes + kPreparedAlignment - 1) / kPreparedAlignment * kPreparedAlignment;
   }
   std::sort(placed.begin(), placed.end(), [](const PlacedBuffer& a, const PlacedBuffer& b) { return a.id < b.id; });
@@ -265,7 +265,7 @@ void FunctionBuilder::add_steps() {
     }
     for (BufferId id : begins[s]) {
       add_allocation(id);
-      add(Allocate{id, sym::product(buffer(id).sizes)});
+      add(Allocate{id, loop::elements_in_memory(buffer(id))});
     }
     for (BufferId out : schedule::writes_of(steps[s])) add_output(out, made);
     add_instructions(steps[s]);

@@ -178,7 +178,7 @@ void ModuleRules::begin(const Function& function, Role role) {
 
 void ModuleRules::check_prepared(BufferId id, InPrepared place) const {
   const loop::Buffer& each = buffer(id);
-  const int64_t bytes = (sym::product(each.sizes) * size_bytes(each.dtype)).value();
+  const int64_t bytes = (loop::elements_in_memory(each) * size_bytes(each.dtype)).value();
   if (role_ == Role::Prepare) {
     const auto found = prepared_.find(id);
     require(found != prepared_.end() && found->second.first.offset == place.offset, "the main function has '{}' elsewhere", each.name);
@@ -224,7 +224,7 @@ void ModuleRules::check(const PlacedBuffer& placed) {
       [&](InPrepared place) {
         is(BufferKind::Prepared, role_ != Role::Subgraph);
         check_prepared(placed.id, place);
-        if (role_ == Role::Main) prepared_[placed.id] = {place, (sym::product(each.sizes) * size_bytes(each.dtype)).value()};
+        if (role_ == Role::Main) prepared_[placed.id] = {place, (loop::elements_in_memory(each) * size_bytes(each.dtype)).value()};
       },
       [&](InRandomState) { is(BufferKind::RandomState, role_ != Role::Prepare); },
       [&](Allocated) {
@@ -353,7 +353,7 @@ void ModuleRules::check(const Allocate& each) {
   const bool is_late = own.place && std::holds_alternative<Allocated>(*own.place) && made.kind == BufferKind::Temporary;
   require(is_late, "'{}' is no temporary that is allocated", made.name);
   require(!std::exchange(own.is_allocated, true), "'{}' is allocated twice", made.name);
-  const sym::Expr elements = sym::product(made.sizes);
+  const sym::Expr elements = loop::elements_in_memory(made);
   require(each.elements == elements, "'{}' has {} elements, not {}", made.name, sym::to_string(elements), sym::to_string(each.elements));
   check_size(each.elements);
 }

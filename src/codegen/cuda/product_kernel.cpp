@@ -211,7 +211,7 @@ class ProductPrinter : public ThreadPrinter {
 
   void take(const schedule::CallStep& step, std::vector<BufferId> reads, const std::vector<sym::Expr>& sizes) {
     Contents contents{{}, sizes};
-    contents.positions.push_back(shape_.rows * shape_.columns * shape_.batches);
+    contents.positions.push_back(shape_.rows * row_of(step.outputs[0]) * shape_.batches);
     if (!step.epilogue) return begin(contents, reads, step.outputs);
     for (const schedule::Statement& statement : step.epilogue->stages[0].statements) {
       const auto& store = std::get<Store>(statement);
@@ -240,17 +240,22 @@ class ProductPrinter : public ThreadPrinter {
                                       : fmt::format("({} * (Index){} + {})", batch_, print_factor(exprs_, names_, shape_.rows), row_);
   }
 
+  // From row to row of the product in memory.
+  sym::Expr row_of(BufferId out) const {
+    return program_.buffer(out).has_padded_rows ? program_.buffer(out).strides.end()[-2] : shape_.columns;
+  }
+
   void store_sums(BufferId out) {
     const std::string columns = print_factor(exprs_, names_, shape_.columns),
-                      place = fmt::format("{} * (Index){} + {}", place_of_row(), columns, column_);
-    body_.line(fmt::format("store_sums<{}>({} + {}, {}, {} - {});", sym::known_divisible(shape_.columns, kSums), body_.memory(out), place,
+                      place = fmt::format("{} * (Index){} + {}", place_of_row(), print_factor(exprs_, names_, row_of(out)), column_);
+    body_.line(fmt::format("store_sums<{}>({} + {}, {}, {} - {});", sym::known_divisible(row_of(out), kSums), body_.memory(out), place,
                            sums_, columns, column_));
   }
 
   // What the epilogue reads of columns alone, as a bias, is read once for all their rows.
   void load_of_columns(const schedule::Kernel& kernel) {
     column_axis_ = kernel.outer.back();
-    if (kernel.gpu->vector != kSums) return;
+    begins_aligned_ = kernel.gpu->vector == kSums;
     declare_column(column_);
     load_packs(kernel, false);
   }
@@ -259,13 +264,19 @@ class ProductPrinter : public ThreadPrinter {
   void load_packs(const schedule::Kernel& kernel, bool of_rows) {
     for (ExprId id : schedule::unconditional_loads(exprs_, kernel)) {
       const auto load = std::get<loop::Load>(exprs_.node(id).op);
-      if (id == *kernel.product || !fills_packs(load.buffer, load.index[0])) continue;
+      const bool is_pack = fills_packs(load.buffer, load.index[0]);
+      if (id == *kernel.product || !(is_pack || (!of_rows && begins_pack(load.buffer, load.index[0])))) continue;
       const bool has_rows = std::any_of(kernel.outer.begin(), kernel.outer.end() - 1,
                                         [&](sym::Expr axis) { return schedule::depends_on_through_values(exprs_, load.index[0], axis); });
       if (has_rows != of_rows) continue;
       const std::string at = index(load.index[0]);
       loads_.emplace_back(id, body_.fresh("pack"));
-      body_.line(fmt::format("const auto {} = load_pack<{}>({} + {});", loads_.back().second, kSums, body_.memory(load.buffer), at));
+      const std::string &pack = loads_.back().second, memory = body_.memory(load.buffer);
+      if (is_pack) {
+        body_.line(fmt::format("const auto {} = load_pack<{}>({} + {});", pack, kSums, memory, at));
+        continue;
+      }
+      body_.line(fmt::format("const auto {} = load_until({} + {}, {});", pack, memory, at, left_of_row()));
     }
   }
 
@@ -274,21 +285,17 @@ class ProductPrinter : public ThreadPrinter {
     body_.is_rounded_to_16_bits =
         std::all_of(kernel.writes.begin(), kernel.writes.end(), [&](BufferId id) { return is_reduced_float(program_.buffer(id).dtype); });
     decode({kernel.outer.begin(), kernel.outer.end() - 1}, place_of_row());
-    const std::vector<schedule::Statement>& statements = kernel.stages[0].statements;
-    if (kernel.gpu->vector != kSums) {
-      open_element(kernel);
-      for (const schedule::Statement& statement : statements) store(std::get<Store>(statement));
-      return body_.close();
-    }
     load_packs(kernel, true);
+    const std::vector<schedule::Statement>& statements = kernel.stages[0].statements;
     std::vector<std::string> packs;  // of each store; empty where its elements go one by one
     for (const schedule::Statement& statement : statements) {
       const auto& s = std::get<Store>(statement);
-      packs.push_back(fills_packs(s.buffer, s.position) ? body_.fresh("result") : "");
+      packs.push_back(are_neighbours(s.buffer, s.position) ? body_.fresh("result") : "");
       if (packs.back().empty()) continue;
       body_.line(fmt::format("Pack<{}, {}> {};", storage_type(program_.buffer(s.buffer).dtype), kSums, packs.back()));
     }
-    const std::string k = open_element(kernel);
+    const bool has_packs_alone = std::none_of(packs.begin(), packs.end(), [](const std::string& pack) { return pack.empty(); });
+    const std::string k = open_element(kernel, !has_packs_alone || loads_elements(kernel));
     for (const auto& [id, pack] : loads_) body_.define(id, fmt::format("{}.get({})", pack, k));
     for (size_t i = 0; i < packs.size(); ++i) {
       const auto& s = std::get<Store>(statements[i]);
@@ -303,21 +310,37 @@ class ProductPrinter : public ThreadPrinter {
     for (size_t i = 0; i < packs.size(); ++i) {
       if (packs[i].empty()) continue;
       const auto& s = std::get<Store>(statements[i]);
-      const std::string at = index(s.position);
-      body_.line(fmt::format("store_pack({} + {}, {});", body_.memory(s.buffer), at, packs[i]));
+      const std::string at = index(s.position), to = fmt::format("{} + {}", body_.memory(s.buffer), at);
+      body_.line(fills_packs(s.buffer, s.position) ? fmt::format("store_pack({}, {});", to, packs[i])
+                                                   : fmt::format("store_anywhere({}, {}, {});", to, packs[i], left_of_row()));
     }
   }
+
+  std::string left_of_row() { return fmt::format("{} - {}", print_factor(exprs_, names_, shape_.columns), column_); }
 
   void declare_column(const std::string& text) {
     if (!column_axis_.is_const()) body_.line(fmt::format("const Index {} = {};", body_.name_of(column_axis_), text));
   }
 
-  // The loop over the eight columns. Gives its counter's name.
-  std::string open_element(const schedule::Kernel& kernel) {
+  // Does the epilogue load, beside packs, what lies along the columns?
+  bool loads_elements(const schedule::Kernel& kernel) const {
+    std::vector<ExprId> values;
+    for (const schedule::Statement& statement : kernel.stages[0].statements) values.push_back(std::get<Store>(statement).value);
+    for (ExprId id : loop::reachable(exprs_, values)) {
+      const auto* load = std::get_if<loop::Load>(&exprs_.node(id).op);
+      const bool is_pack = std::any_of(loads_.begin(), loads_.end(), [&](const auto& each) { return each.first == id; });
+      if (load == nullptr || is_pack || id == *kernel.product) continue;
+      if (schedule::depends_on_through_values(exprs_, load->index[0], column_axis_)) return true;
+    }
+    return false;
+  }
+
+  // The loop over the eight columns. Gives its counter's name. `ends`: with the columns; else packs have room for eight.
+  std::string open_element(const schedule::Kernel& kernel, bool ends) {
     const std::string k = body_.fresh("k");
     body_.line("UNROLLED");
     body_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", k, kSums));
-    if (!sym::known_divisible(shape_.columns, kSums))
+    if (ends && !sym::known_divisible(shape_.columns, kSums))
       body_.line(fmt::format("if ({} + {} >= {}) continue;", column_, k, print_factor(exprs_, names_, shape_.columns)));
     declare_column(fmt::format("{} + {}", column_, k));
     body_.define(*kernel.product, fmt::format("{}[{}]", sums_, k));
@@ -329,15 +352,25 @@ class ProductPrinter : public ThreadPrinter {
     body_.line(fmt::format("store({} + {}, {});", body_.memory(s.buffer), at, value));
   }
 
-  // Are neighbours along the columns neighbours in memory, from a place on that one access may have?
-  bool fills_packs(BufferId buffer, sym::Expr position) const {
+  // Are neighbours along the columns neighbours in memory?
+  bool are_neighbours(BufferId buffer, sym::Expr position) const {
     const auto linear = sym::linear_in(position, column_axis_);
     return program_.buffer(buffer).kind != loop::BufferKind::RandomState && linear && linear->coefficient.is_const(1) &&
-           !schedule::depends_on_through_values(exprs_, linear->rest, column_axis_) && sym::known_divisible(linear->rest, kSums);
+           !schedule::depends_on_through_values(exprs_, linear->rest, column_axis_);
+  }
+  // From a place on that one access may have?
+  bool begins_pack(BufferId buffer, sym::Expr position) const {
+    return (begins_aligned_ || program_.buffer(buffer).has_padded_rows) && are_neighbours(buffer, position) &&
+           sym::known_divisible(sym::linear_in(position, column_axis_)->rest, kSums);
+  }
+  // And are there eight of them? Beyond the columns there is what pads a row.
+  bool fills_packs(BufferId buffer, sym::Expr position) const {
+    return begins_pack(buffer, position) && (sym::known_divisible(shape_.columns, kSums) || program_.buffer(buffer).has_padded_rows);
   }
 
   schedule::ProductShape shape_;
   sym::Expr column_axis_ = 0;
+  bool begins_aligned_ = false;                        // the epilogue's tensors, to 16 bytes
   std::vector<std::pair<ExprId, std::string>> loads_;  // and the eight neighbours that one access loads
   const std::string batch_ = body_.fresh("batch"), row_ = body_.fresh("row"), column_ = body_.fresh("column"), sums_ = body_.fresh("sums");
 };

@@ -143,7 +143,7 @@ std::string FunctionPrinter::print_sizes() {
     const program::Module& module = shared_.module;
     for (size_t i = 0; i < module.temporaries.size(); ++i) {
       const loop::Buffer& each = buffer(module.temporaries[i].buffer);
-      text.write(fmt::format("temporary_bytes[{}] = {};", i, bytes_of(sym::product(each.sizes), each.dtype)));
+      text.write(fmt::format("temporary_bytes[{}] = {};", i, bytes_of(loop::elements_in_memory(each), each.dtype)));
     }
     size_t next = 0;
     for (const program::OutputInfo& output : module.outputs) {

@@ -396,6 +396,21 @@ graph(q: bf16[2, 40, 3, 32], k: bf16[2, 48, 3, 32], m: bf16[40, 48]) {
   t: bf16[2, 3, 40, 48] = aten::add.Tensor(s, m)
   return t
 })"},
+    {"rows_that_begin_anywhere", R"(
+graph(x: bf16[40, 64], w: bf16[77, 64], b: bf16[77], r: bf16[40, 77], e: f32[64, 77], v: bf16[77, 256], u: bf16[64, 256]) {
+  y: bf16[40, 77] = aten::linear(x, w, b)
+  a: bf16[40, 77] = aten::softmax.int(y, -1)
+  n: bf16[40, 77] = aten::linear(x, w)
+  c: bf16[40, 77] = aten::add.Tensor(n, r)
+  t: bf16[64, 77] = aten::t(w)
+  p: bf16[40, 77] = aten::mm(x, t)
+  f: f32[64, 77] = aten::softmax.int(e, -1)
+  d: bf16[64, 77] = aten::to.dtype(f, dtype.bf16)
+  g: bf16[64, 256] = aten::mm(d, v)
+  h: bf16[77, 64] = aten::t(d)
+  i: bf16[77, 256] = aten::mm(h, u)
+  return a, c, p, g, i
+})"},
     {"products_with_one_right_side", R"(
 graph(a: f16[5, 24, 16], b: f16[16, 8], c: f16[5, 40, 24]) {
   e: f16[5, 24, 8] = aten::matmul(a, b)

@@ -29,6 +29,7 @@
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/grouped_product.h"
+#include "schedule/cuda/products/padded_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/sliding_window.h"
@@ -127,6 +128,7 @@ class CudaPlanner final : public Planner {
     split_large_reductions(
         program,
         {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks, .on_host = on_host});
+    if (cores_ != TensorCores::None) pad_rows(program, {.copies = aligned_, .on_host = on_host});
   }
 
   EpilogueAttempt as_epilogue(loop::LoopProgram& program, const Kernel& kernel, const loop::Call& call, BufferId product) const override {
@@ -147,8 +149,7 @@ class CudaPlanner final : public Planner {
       if (made.kernel && !is_in_vectors()) return {{}, "the pixels of an image are not in packs of 16 bytes"};
     }
     if (!made.kernel) return made;
-    const bool is_vector = is_in_vectors();
-    made.kernel->gpu = GpuLoops{.threads = kRowThreads, .vector = is_vector ? kMostVector : 1};
+    made.kernel->gpu = GpuLoops{.threads = kRowThreads, .vector = aligned_ ? kMostVector : 1};
     round_shared_products(program, *made.kernel);
     return made;
   }

@@ -30,8 +30,9 @@ bool only_stores(const Kernel& kernel) {
                      [](const Statement& s) { return std::holds_alternative<Store>(s); });
 }
 
-// The axes of a kernel in the order of the memory that it reads at `position`. None where that is not so many elements, each of them once.
-std::optional<std::vector<sym::Expr>> axes_in_order(const Kernel& kernel, sym::Expr position, sym::Expr elements) {
+// The axes of a kernel in the order of the memory that it reads at `position` of the buffer. None where that is not all of its elements,
+// each of them once.
+std::optional<std::vector<sym::Expr>> axes_in_order(const Kernel& kernel, sym::Expr position, const loop::Buffer& buffer) {
   struct Step {
     sym::Expr axis, by;
   };
@@ -49,8 +50,9 @@ std::optional<std::vector<sym::Expr>> axes_in_order(const Kernel& kernel, sym::E
   for (size_t i = steps.size(); i-- > 0;) {
     if (!sym::known_eq(steps[i].by, expected)) return std::nullopt;
     expected = expected * *steps[i].axis.node()->extent;
+    if (buffer.has_padded_rows && sym::known_eq(expected, buffer.sizes.back())) expected = buffer.strides.end()[-2];
   }
-  if (steps.empty() || !sym::known_eq(expected, elements)) return std::nullopt;
+  if (steps.empty() || !sym::known_eq(expected, loop::elements_in_memory(buffer))) return std::nullopt;
   std::vector<sym::Expr> axes;
   for (const Step& step : steps) axes.push_back(step.axis);
   return axes;
@@ -84,7 +86,7 @@ ElementsOf elements_of_product(const loop::LoopProgram& program, const Kernel& k
   if (std::find(always.begin(), always.end(), loads[0]) == always.end())
     return {{}, "the consumer reads the product under a condition, as a pad or a cat does"};
   const sym::Expr position = std::get<loop::Load>(program.exprs.node(loads[0]).op).index[0];
-  auto axes = axes_in_order(kernel, position, sym::product(program.buffer(product).sizes));
+  auto axes = axes_in_order(kernel, position, program.buffer(product));
   if (!axes) return {{}, kPlaceReason};
   return {std::move(*axes)};
 }

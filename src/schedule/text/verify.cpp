@@ -112,8 +112,8 @@ class KernelRules {
     require(!kernel_.inner.empty() || gpu.row_threads == 1, "rows of one element with several threads");
     if (gpu.vector > 1) {
       const std::vector<sym::Expr>& axes = kernel_.inner.empty() || gpu.columns ? kernel_.outer : kernel_.inner;
-      require(!axes.empty() && sym::known_divisible(*axes.back().node()->extent, gpu.vector), "vectors of {} do not fill the last axis",
-              gpu.vector);
+      const bool fills = !axes.empty() && (kernel_.product || sym::known_divisible(*axes.back().node()->extent, gpu.vector));
+      require(fills, "vectors of {} do not fill the last axis", gpu.vector);
       require(!gpu.columns || kernel_.stashes.empty(), "several columns a thread, with a stash");
     }
     require(gpu.pixels >= 1 && gpu.pixels <= 64, "{} pixels a thread", gpu.pixels);

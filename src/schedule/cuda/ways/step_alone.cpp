@@ -25,6 +25,7 @@ std::vector<BufferId> once(std::vector<BufferId> list) {
 // From the first element to behind the last.
 sym::Expr span_of(const loop::Buffer& buffer) {
   if (sym::product(buffer.sizes).is_const(0)) return 0;
+  if (buffer.has_padded_rows) return loop::elements_in_memory(buffer);
   sym::Expr last = 0;
   for (size_t d = 0; d < buffer.sizes.size(); ++d) last = last + (buffer.sizes[d] - 1) * buffer.strides[d];
   return last + 1;
@@ -125,7 +126,7 @@ StepAlone step_alone(const Program& program, const loop::LoopProgram& loops, con
   for (BufferId id : writes) {
     loop::Buffer& buffer = own.buffer(id);
     const auto position = static_cast<uint32_t>(graph.outputs.size());
-    const std::vector<sym::Expr> sizes = {sym::product(buffer.sizes)};
+    const std::vector<sym::Expr> sizes = {loop::elements_in_memory(buffer)};
     const NodeId node = graph.add_node(Full{0.0}, {}, {{.dtype = buffer.dtype, .sizes = sizes}}, {}, {fmt::format("out{}", position)});
     graph.outputs.push_back(graph.node(node).outputs[0]);
     result.program.outputs.push_back({});
