@@ -17,6 +17,14 @@ graph(q: bf16[2, 4, 1, 64], k: bf16[2, 4, 333, 64], v: bf16[2, 4, 333, 64], g: f
   d: bf16[2, 4, 1, 64] = aten::scaled_dot_product_attention(q, sk, sv)
   return a, b, c, d
 })"},
+    // More of them than one tile has: of one head, and of several that share keys, with a mask for each query.
+    {"of_some_queries", R"(
+graph(q: bf16[1, 2, 17, 64], k: bf16[1, 2, 650, 64], v: bf16[1, 2, 650, 64], g: f16[1, 4, 10, 128], gk: f16[1, 1, 700, 128],
+      gv: f16[1, 1, 700, 128], m: bool[1, 1, 10, 700]) {
+  a: bf16[1, 2, 17, 64] = aten::scaled_dot_product_attention(q, k, v)
+  b: f16[1, 4, 10, 128] = aten::scaled_dot_product_attention(g, gk, gv, attn_mask=m, enable_gqa=True)
+  return a, b
+})"},
     {"of_a_query_among_any_number_of_keys",
      R"(
 sym s0 in [1, 700]

@@ -1,6 +1,7 @@
 #include "schedule/cuda/attention/attention_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "passes/attention/merge_gradient.h"
 #include "schedule/cuda/attention/attention_gradient_kernel.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostWidth = 256;
 constexpr int kBoxColumns = 64;
-constexpr int64_t kMostSplitRows = 16;
+constexpr int64_t kSplitRows = 16, kMostSplitRows = 128;  // of a tile; of all that share keys
 constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
 // So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to
 // go on from one to the next.
@@ -85,11 +86,27 @@ sym::Expr rows_of_keys(std::span<const sym::Expr> q, std::span<const sym::Expr> 
   return sym::known_eq(sizes[1], own[1]) ? sizes[2] : sizes[2] * sym::floor_div(sizes[1], own[1]);
 }
 
-bool is_split(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+// Where keys are shared by all blocks, the first tile of queries reads them from memory and others from the L2 cache; else a block goes
+// through all keys of its head, at the speed of a multiprocessor's tensor cores. Of an H100, by the kernels' times (docs/gpu.md).
+bool is_quicker_split(std::span<const sym::Expr> q, std::span<const sym::Expr> k, bool hopper) {
+  constexpr double kBytesOfSecond = 2.6e12, kOfFurtherTile = 0.6, kPartsSeconds = 4e-6;
+  const double flops_of_second = (hopper ? 500e12 : 250e12) / kMultiprocessors, rows_of_block = hopper ? 128 : 64;
+  const auto hint = [](sym::Expr e) { return static_cast<double>(sym::evaluate_hint(e)); };
+  const auto of_q = in_four_dims(q, 1), of_k = in_four_dims(k, 1);
+  const double keys = hint(of_k[2]), width = hint(of_q[3]), tiles = std::ceil(hint(rows_of_keys(q, k)) / kSplitRows);
+  const double bytes = hint(of_k[0] * of_k[1]) * keys * width * 2 * 2;
+  const double split = bytes / kBytesOfSecond * (1 + kOfFurtherTile * (tiles - 1)) + kPartsSeconds;
+  const double blocks = hint(of_q[0] * of_q[1]) * std::ceil(hint(of_q[2]) / rows_of_block);
+  const double whole = std::ceil(blocks / kMultiprocessors) * 4 * rows_of_block * keys * width / flops_of_second;
+  return split < std::max(whole, bytes / kBytesOfSecond);
+}
+
+bool is_split(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
   const sym::Expr rows = rows_of_keys(in[0].sizes, in[1].sizes);
   const bool is_few = rows.is_const() && rows.value() > 0 && rows.value() <= kMostSplitRows;
-  return is_few && !std::get<Attention>(step.call.op).causal && has_rows_of_pieces(program, step, inputs_are_aligned);
+  return is_few && !std::get<Attention>(step.call.op).causal && has_rows_of_pieces(program, step, inputs_are_aligned) &&
+         (rows.value() <= kSplitRows || is_quicker_split(in[0].sizes, in[1].sizes, hopper));
 }
 
 }  // namespace
@@ -126,7 +143,7 @@ std::string_view attention_choice(const loop::LoopProgram& program, const CallSt
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
   if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";
-  if (is_split(program, step, inputs_are_aligned)) return kSplitAttention;
+  if (is_split(program, step, hopper, inputs_are_aligned)) return kSplitAttention;
   return hopper && is_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
 }
 
@@ -169,7 +186,9 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
 AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
                                        std::span<const sym::Expr> k) {
   AttentionKernel kernel = attention_kernel(op, dtype, mask, q, q, false);
-  kernel.split_rows = rows_of_keys(q, k).value() <= 8 ? 8 : 16;
+  const int64_t rows = rows_of_keys(q, k).value();
+  kernel.split_rows = rows <= 8 ? 8 : kSplitRows;
+  kernel.split_tiles = static_cast<int>((rows + kernel.split_rows - 1) / kernel.split_rows);
   kernel.warps = 8;
   return kernel;
 }
@@ -177,7 +196,7 @@ AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::op
 // A warp has sixteen keys at a time. Blocks whose warps have none would only add parts.
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
   const auto sizes = in_four_dims(k, 1);
-  const sym::Expr chunks = sizes[0] * sizes[1] * sym::max(sym::ceil_div(sizes[2], 16), 1);
+  const sym::Expr chunks = kernel.split_tiles * sizes[0] * sizes[1] * sym::max(sym::ceil_div(sizes[2], 16), 1);
   if (!chunks.is_const()) return kSplitBlocks;
   return std::clamp<int64_t>((chunks.value() + kernel.warps - 1) / kernel.warps, 1, kSplitBlocks);
 }

@@ -2,7 +2,8 @@
 //
 // One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention/attention.inc). One is for Hopper's
 // (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for
-// few queries (split_attention.inc): blocks share the keys, of rows as Hopper's has them.
+// few queries (split_attention.inc): blocks share the keys, of rows as Hopper's has them. Up to 16 queries of the same keys always are its
+// own, up to 128 where an estimate says that other kernels leave multiprocessors idle.
 #pragma once
 
 #include <array>
@@ -30,13 +31,14 @@ struct AttentionKernel {
   bool causal;
   bool folds_scale;  // into the exponent, where nothing is added to scores
   bool hopper = false;
-  int split_rows = 0;  // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
-  int keys = 64;       // of a tile
-  int warps = 4;       // of a block
-  int tiles = 1;       // of 16 queries, a warp
-  int groups = 2;      // Hopper: of 4 warps with 64 queries, besides the one that loads
-  int stages = 2;      // Hopper: of the rings of keys and of values
-  bool whole = false;  // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
+  int split_rows = 0;   // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
+  int split_tiles = 1;  // then: of so many rows with the same keys
+  int keys = 64;        // of a tile
+  int warps = 4;        // of a block
+  int tiles = 1;        // of 16 queries, a warp
+  int groups = 2;       // Hopper: of 4 warps with 64 queries, besides the one that loads
+  int stages = 2;       // Hopper: of the rings of keys and of values
+  bool whole = false;   // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
 
   int threads() const { return whole ? 256 : hopper ? 128 * (groups + 1) : 32 * warps; }
   int rows() const { return whole ? 256 : hopper ? 64 * groups : 16 * tiles * warps; }
@@ -55,7 +57,7 @@ bool suits_hopper_attention(const loop::LoopProgram& program, const CallStep& st
 // program itself allocates is.
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned);
 
-// The choice "flash-split": of heads that share keys, all queries.
+// The choice "flash-split": of heads that share keys, all queries, in tiles of at most 16.
 AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
                                        std::span<const sym::Expr> k);
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k);

@@ -104,8 +104,20 @@ TEST(AttentionKernel, OfFewQueriesSharesTheKeysAmongBlocks) {
   EXPECT_EQ(choice_of("q: bf16[2, 32, 1, 128], k: bf16[2, 8, 999, 128], v: bf16[2, 8, 999, 128]", "bf16[2, 32, 1, 128]"), "flash-split");
   EXPECT_EQ(choice_of("q: f16[4, 3, 64], k: f16[4, s0, 64], v: f16[4, s0, 64], m: bool[3, s0]", "f16[4, 3, 64]", TensorCores::None, ", m"),
             "flash-split");
-  // More than sixteen queries have the same keys.
-  EXPECT_EQ(choice_of("q: bf16[2, 32, 5, 128], k: bf16[2, 8, 999, 128], v: bf16[2, 8, 999, 128]", "bf16[2, 32, 5, 128]"), "flash");
+  // More than sixteen queries have the same keys: of many keys, where whole heads would leave multiprocessors idle.
+  const auto choice = [](std::string_view batch_and_heads, int queries, int keys, std::string_view mask = "") {
+    const std::string q = fmt::format("bf16[{}, {}, 128]", batch_and_heads, queries),
+                      k = fmt::format("bf16[{}, {}, 128]", batch_and_heads, keys);
+    const std::string m = mask.empty() ? "" : fmt::format(", m: {}[{}, {}]", mask, queries, keys);
+    return choice_of(fmt::format("q: {}, k: {}, v: {}{}", q, k, k, m), q, TensorCores::Hopper, mask.empty() ? "" : ", m");
+  };
+  EXPECT_EQ(choice("1, 8", 32, 8192), "flash-split");
+  EXPECT_EQ(choice("1, 8", 63, 4096, "bool"), "flash-split");
+  EXPECT_EQ(choice("1, 8", 32, 128), "flash-hopper");
+  EXPECT_EQ(choice("8, 32", 32, 8192), "flash-hopper");
+  EXPECT_EQ(choice("1, 8", 129, 8192), "flash-hopper");
+  EXPECT_EQ(choice_of("q: bf16[2, 32, 5, 128], k: bf16[2, 8, 9999, 128], v: bf16[2, 8, 9999, 128]", "bf16[2, 32, 5, 128]"), "flash-split");
+  EXPECT_EQ(choice_of("q: bf16[2, 32, 5, 128], k: bf16[2, 8, 24, 128], v: bf16[2, 8, 24, 128]", "bf16[2, 32, 5, 128]"), "flash");
   EXPECT_EQ(choice_of("q: bf16[4, s0, 64], k: bf16[4, 99, 64], v: bf16[4, 99, 64]", "bf16[4, s0, 64]"), "flash");
 }
 
