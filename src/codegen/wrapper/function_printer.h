@@ -149,6 +149,12 @@ class FunctionPrinter {
     std::string type, name, value;
   };
   void print_order_launch(const OrderLaunch& launch, const std::vector<OrderParameter>& parameters);
+  struct OrderCall;  // a call with what all of these want to know of it
+  void print_search(const OrderCall& order);
+  void print_compaction(const OrderCall& order);
+  void print_selection(const OrderCall& order);
+  void print_sort_in_blocks(const OrderCall& order, bool of_rows);
+  void print_radix_sort(const OrderCall& order);
   void print_gpu_grouped(const program::LibraryCall& call);
   // A graph of cuDNN (schedule/cuda/cudnn/cudnn_step.h). After it the integer `refused` says whether the host did it; where it failed, or
   // refused what it must do, the function ends.

@@ -28,93 +28,137 @@ void FunctionPrinter::print_order_launch(const OrderLaunch& launch, const std::v
       {name, types, std::move(passed), {}, launch.blocks, launch.threads, static_cast<int>(launch.shared_bytes), 0, launch.waits});
 }
 
+// Of rows along one dim.
+struct FunctionPrinter::OrderCall {
+  const program::LibraryCall& call;
+  DType dtype;
+  std::string type;  // of an element
+  bool is_sort, is_topk, is_descending;
+  schedule::OrderedRows rows;
+  OrderParameter from, length;
+  std::vector<OrderParameter> sizes;             // from, length, stride and count
+  std::vector<std::string> places_of_outputs{};  // as pointers
+
+  // The parameters, and the values and indices that come of them.
+  std::vector<OrderParameter> with_results(std::vector<OrderParameter> list) const {
+    list.push_back({type + "*", "values", places_of_outputs[0]});
+    list.push_back({"int64_t*", "indices", places_of_outputs[1]});
+    return list;
+  }
+};
+
 bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::string_view choice) {
-  const program::Operand &in = call.inputs[0], &out = call.outputs[0];
-  const auto place = [&](const program::Operand& operand) { return pointer({operand.buffer, operand.offset}); };
+  const program::Operand& in = call.inputs[0];
   const DType dtype = buffer(in.buffer).dtype;
-  const std::string type(storage_type(dtype)), pointer_type = type + "*";
   const bool is_sort = call.kernel.starts_with("sort"), is_topk = call.kernel.starts_with("library.order.topk");
   const size_t dim = is_sort ? static_cast<size_t>(call.integers[0].value()) : in.sizes.size() - 1;
-  const schedule::OrderedRows rows = schedule::rows_along(in.sizes, dim);
-  const bool is_descending = (is_sort || is_topk) && !call.integers[1].is_const(0);
-  const OrderParameter from{pointer_type, "from", place(in)}, length{"int64_t", "length", index(rows.length)};
-  const auto results = [&](std::vector<OrderParameter> list) {
-    list.push_back({pointer_type, "values", place(out)});
-    list.push_back({"int64_t*", "indices", place(call.outputs[1])});
-    return list;
-  };
+  OrderCall order{.call = call,
+                  .dtype = dtype,
+                  .type = std::string(storage_type(dtype)),
+                  .is_sort = is_sort,
+                  .is_topk = is_topk,
+                  .is_descending = (is_sort || is_topk) && !call.integers[1].is_const(0),
+                  .rows = schedule::rows_along(in.sizes, dim),
+                  .from = {},
+                  .length = {},
+                  .sizes = {}};
+  order.from = {order.type + "*", "from", pointer({in.buffer, in.offset})};
+  order.length = {"int64_t", "length", index(order.rows.length)};
+  order.sizes = {order.from,
+                 order.length,
+                 {"int64_t", "stride", index(order.rows.stride)},
+                 {"int64_t", "count", index(is_topk ? call.integers[0] : order.rows.length)}};
+  for (const program::Operand& each : call.outputs) order.places_of_outputs.push_back(pointer({each.buffer, each.offset}));
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
+  if (choice == schedule::kBinarySearch)
+    print_search(order);
+  else if (choice == schedule::kCompaction)
+    print_compaction(order);
+  else if (choice == schedule::kRadixSelect)
+    print_selection(order);
+  else if (choice == schedule::kSortRows || choice == schedule::kSortRange)
+    print_sort_in_blocks(order, choice == schedule::kSortRows);
+  else if (choice == schedule::kRadixSort)
+    print_radix_sort(order);
+  else
+    return false;
+  return true;
+}
 
-  if (choice == schedule::kBinarySearch) {
-    const program::Operand& values = call.inputs[1];
-    const sym::Expr all = sym::product(values.sizes);
-    print_order_launch({.name = "search",
-                        .statement = fmt::format("search_row<{}, {}>(from, values, places, length, searches, all)", type,
-                                                 call.integers[0].is_const(0) ? "false" : "true"),
-                        .blocks = sym::ceil_div(all, 256),
-                        .threads = 256,
-                        .waits = false},
-                       {from,
-                        {pointer_type, "values", place(values)},
-                        {"int64_t*", "places", place(out)},
-                        length,
-                        {"int64_t", "searches", index(values.sizes.back())},
-                        {"int64_t", "all", index(all)}});
-    return true;
-  }
-  if (choice == schedule::kCompaction) {
-    const sym::Expr tiles = sym::ceil_div(rows.length, schedule::kTileOfBools), room = sym::product(out.sizes);
-    const OrderParameter counts{"uint32_t*", "counts", place(call.outputs[1])}, number{"int64_t", "tiles", index(tiles)};
-    print_order_launch({"count_true", "count_true(from, counts, length)", tiles, 256}, {from, counts, length});
-    print_order_launch({"begin_tiles", "begin_tiles(counts, tiles)", 1, 256}, {counts, number});
-    print_order_launch({"write_positions", "write_positions(from, counts, to, length, tiles, room)",
-                        tiles + sym::ceil_div(room, schedule::kTileOfBools), 256},
-                       {from, counts, {"int64_t*", "to", place(out)}, length, number, {"int64_t", "room", index(room)}});
-    return true;
-  }
-  if (choice == schedule::kRadixSelect) {
-    const bool is_aligned = function_.graph == 0 || buffer(in.buffer).kind != loop::BufferKind::Input;
-    const schedule::RowSelection how = schedule::row_selection(dtype, rows.length, is_aligned && sym::known_divisible(in.offset, 16));
-    const std::string numbers = fmt::format("{}, {}, {}", type, how.threads, how.vector);
-    const bool is_median = call.kernel.starts_with("library.order.median");
-    const std::string chosen = is_median ? (call.integers[0].is_const(0) ? "-1" : "-2") : index(call.integers[0]);
-    print_order_launch({.name = "select",
-                        .statement = is_topk ? fmt::format("select_first<{}, {}, {}, {}>(from, values, indices, length, chosen)", numbers,
-                                                           how.groups, how.packs_of_group, is_descending)
-                                             : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
-                        .blocks = rows.count,
-                        .threads = how.threads,
-                        .blocks_at_once = is_topk ? how.blocks_at_once : 1},
-                       results({from, length, {"int64_t", "chosen", chosen}}));
-    return true;
-  }
-  const std::vector<OrderParameter> sizes = {
-      from, length, {"int64_t", "stride", index(rows.stride)}, {"int64_t", "count", index(is_topk ? call.integers[0] : rows.length)}};
-  if (choice == schedule::kSortRows) {
-    const schedule::RowSort sort = schedule::row_sort(dtype, rows.length.value());
-    print_order_launch({"sort_rows",
-                        fmt::format("sort_row<{}, {}, {}, {}>(from, values, indices, SortRows{{length, stride}}, count)", type,
-                                    sort.threads, sort.items, is_descending),
-                        rows.count, sort.threads, sort.shared_bytes},
-                       results(sizes));
-    return true;
-  }
-  if (choice == schedule::kSortRange) {
-    const schedule::RowSort sort = schedule::range_sort(rows.length.value());
-    print_order_launch({"sort_range", fmt::format("sort_range<{}, {}>(from, values, indices, (int)length)", type, sort.items),
-                        schedule::kRangeBlocks, sort.threads, sort.shared_bytes},
-                       results({from, length}));
-    return true;
-  }
-  if (choice != schedule::kRadixSort) return false;
+void FunctionPrinter::print_search(const OrderCall& order) {
+  const program::Operand& values = order.call.inputs[1];
+  const sym::Expr all = sym::product(values.sizes);
+  print_order_launch({.name = "search",
+                      .statement = fmt::format("search_row<{}, {}>(from, values, places, length, searches, all)", order.type,
+                                               order.call.integers[0].is_const(0) ? "false" : "true"),
+                      .blocks = sym::ceil_div(all, 256),
+                      .threads = 256,
+                      .waits = false},
+                     {order.from,
+                      {order.type + "*", "values", pointer({values.buffer, values.offset})},
+                      {"int64_t*", "places", order.places_of_outputs[0]},
+                      order.length,
+                      {"int64_t", "searches", index(values.sizes.back())},
+                      {"int64_t", "all", index(all)}});
+}
 
+// Of Bools: the positions of those that are true.
+void FunctionPrinter::print_compaction(const OrderCall& order) {
+  const sym::Expr tiles = sym::ceil_div(order.rows.length, schedule::kTileOfBools), room = sym::product(order.call.outputs[0].sizes);
+  const OrderParameter counts{"uint32_t*", "counts", order.places_of_outputs[1]}, number{"int64_t", "tiles", index(tiles)};
+  print_order_launch({"count_true", "count_true(from, counts, length)", tiles, 256}, {order.from, counts, order.length});
+  print_order_launch({"begin_tiles", "begin_tiles(counts, tiles)", 1, 256}, {counts, number});
+  print_order_launch(
+      {"write_positions", "write_positions(from, counts, to, length, tiles, room)", tiles + sym::ceil_div(room, schedule::kTileOfBools),
+       256},
+      {order.from, counts, {"int64_t*", "to", order.places_of_outputs[0]}, order.length, number, {"int64_t", "room", index(room)}});
+}
+
+// The first so many of each row, or its median.
+void FunctionPrinter::print_selection(const OrderCall& order) {
+  const program::Operand& in = order.call.inputs[0];
+  const bool is_aligned = function_.graph == 0 || buffer(in.buffer).kind != loop::BufferKind::Input;
+  const schedule::RowSelection how =
+      schedule::row_selection(order.dtype, order.rows.length, is_aligned && sym::known_divisible(in.offset, 16));
+  const std::string numbers = fmt::format("{}, {}, {}", order.type, how.threads, how.vector);
+  const bool is_median = order.call.kernel.starts_with("library.order.median");
+  const std::string chosen = is_median ? (order.call.integers[0].is_const(0) ? "-1" : "-2") : index(order.call.integers[0]);
+  print_order_launch({.name = "select",
+                      .statement = order.is_topk ? fmt::format("select_first<{}, {}, {}, {}>(from, values, indices, length, chosen)",
+                                                               numbers, how.groups, how.packs_of_group, order.is_descending)
+                                                 : fmt::format("select_one<{}>(from, values, indices, length, chosen)", numbers),
+                      .blocks = order.rows.count,
+                      .threads = how.threads,
+                      .blocks_at_once = order.is_topk ? how.blocks_at_once : 1},
+                     order.with_results({order.from, order.length, {"int64_t", "chosen", chosen}}));
+}
+
+// Each row by a block, in shared memory; or ranges of one row.
+void FunctionPrinter::print_sort_in_blocks(const OrderCall& order, bool of_rows) {
+  if (of_rows) {
+    const schedule::RowSort sort = schedule::row_sort(order.dtype, order.rows.length.value());
+    return print_order_launch({"sort_rows",
+                               fmt::format("sort_row<{}, {}, {}, {}>(from, values, indices, SortRows{{length, stride}}, count)", order.type,
+                                           sort.threads, sort.items, order.is_descending),
+                               order.rows.count, sort.threads, sort.shared_bytes},
+                              order.with_results(order.sizes));
+  }
+  const schedule::RowSort sort = schedule::range_sort(order.rows.length.value());
+  print_order_launch({"sort_range", fmt::format("sort_range<{}, {}>(from, values, indices, (int)length)", order.type, sort.items),
+                      schedule::kRangeBlocks, sort.threads, sort.shared_bytes},
+                     order.with_results({order.from, order.length}));
+}
+
+void FunctionPrinter::print_radix_sort(const OrderCall& order) {
   // Keys and positions go from the workspace to the results' memory and back: the last digit's come from the workspace.
-  const int digits = static_cast<int>(size_bytes(dtype));
-  const schedule::SortWorkspace workspace = schedule::sort_workspace(dtype, rows, is_sort);
+  const schedule::OrderedRows& rows = order.rows;
+  const std::string& type = order.type;
+  const int digits = static_cast<int>(size_bytes(order.dtype));
+  const schedule::SortWorkspace workspace = schedule::sort_workspace(order.dtype, rows, order.is_sort);
   const sym::Expr tiles = sym::ceil_div(rows.length, schedule::kSortTile), elements = rows.count * rows.length;
-  const std::string key = digits == 8 ? "uint64_t" : "uint32_t", sorts = fmt::format("{}, {}", type, is_descending);
+  const std::string key = digits == 8 ? "uint64_t" : "uint32_t", sorts = fmt::format("{}, {}", type, order.is_descending);
   const std::string memory = "SortMemory{(uint32_t*)memory, (uint32_t*)memory + histograms, (uint32_t*)memory + histograms + 16, tiles}";
-  const OrderParameter words{"int32_t*", "memory", place(call.outputs[2])};
+  const OrderParameter words{"int32_t*", "memory", order.places_of_outputs[2]};
   const auto with_memory = [&](std::vector<OrderParameter> list) {
     list.push_back(words);
     list.push_back({"int64_t", "histograms", index(workspace.histograms)});
@@ -130,7 +174,7 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
   print_order_launch(
       {"count_digits", fmt::format("count_digits<{}>(from, SortRows{{length, stride}}, {}, {})", sorts, memory, schedule::kCountedTiles),
        rows.count * sym::ceil_div(tiles, schedule::kCountedTiles), schedule::kSortThreads},
-      with_memory({from, length, sizes[2]}));
+      with_memory({order.from, order.length, order.sizes[2]}));
   print_order_launch({"begin_digits", "begin_digits((uint32_t*)memory)", rows.count * digits, 256}, {words});
   for (int digit = 0; digit < digits; ++digit) {
     const bool is_first = digit == 0, is_last = digit + 1 == digits;
@@ -138,10 +182,10 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
       return fmt::format("SortPairs<{0}>{{({0}*)({1}), (uint32_t*)(({0}*)({1}) + elements)}}", key, place);
     };
     const std::string own = pairs_at("memory + keys");
-    const std::string other = !is_sort      ? pairs_at("memory + keys + pairs")
-                              : digits == 8 ? std::string("SortPairs<uint64_t>{(uint64_t*)values, (uint32_t*)indices}")
-                                            : pairs_at("indices");
-    std::vector<OrderParameter> parameters = with_memory(results(sizes));
+    const std::string other = !order.is_sort ? pairs_at("memory + keys + pairs")
+                              : digits == 8  ? std::string("SortPairs<uint64_t>{(uint64_t*)values, (uint32_t*)indices}")
+                                             : pairs_at("indices");
+    std::vector<OrderParameter> parameters = with_memory(order.with_results(order.sizes));
     parameters.push_back({"int64_t", "keys", index(workspace.keys)});
     parameters.push_back({"int64_t", "pairs", index(workspace.pairs)});
     parameters.push_back({"int64_t", "elements", index(elements)});
@@ -150,10 +194,9 @@ bool FunctionPrinter::print_gpu_order(const program::LibraryCall& call, std::str
         {"sort_by_digit",
          fmt::format("sort_by_digit<{}, {}, {}>(from, {}, {}, values, indices, SortRows{{length, stride}}, count, {}, digit)", sorts,
                      is_first, is_last, digit % 2 == 0 ? other : own, digit % 2 == 0 ? own : other, memory),
-         rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(dtype), true, digits == 8 ? 1 : 2},
+         rows.count * tiles, schedule::kSortThreads, schedule::shared_bytes_of_radix_sort(order.dtype), true, digits == 8 ? 1 : 2},
         parameters);
   }
-  return true;
 }
 
 }  // namespace toroid::codegen
