@@ -90,13 +90,21 @@ graph(x: f32[8, 64], w: f32[32, 64], b: f32[32]) {
 })";
 
 TEST(Generate, BytesAreRoundedAndMultipliedByOneInstructionEach) {
-  const GeneratedProgram rounded = generated(R"(
-graph(x: f32[4096]) {
+  const auto rounded_to = [](const char* dtype) {
+    return generated(fmt::format(R"(
+graph(x: f32[4096]) {{
   r: f32[4096] = aten::round(x)
-  y: u8[4096] = aten::to.dtype(r, dtype.u8)
+  y: {0}[4096] = aten::to.dtype(r, dtype.{0})
   return y
-})");
-  EXPECT_NE(rounded.kernels.at(0).text.find("convert<uint8_t>(op_nearest_v(x_v1))"), std::string::npos) << rounded.kernels[0].text;
+}})",
+                                 dtype))
+        .kernels.at(0)
+        .text;
+  };
+  EXPECT_NE(rounded_to("u8").find("convert<uint8_t>(op_nearest_v(x_v1))"), std::string::npos) << rounded_to("u8");
+  for (const char* wide : {"u32", "i64", "u64"}) {  // have values that 32 bits with a sign have not
+    EXPECT_EQ(rounded_to(wide).find("op_nearest_v"), std::string::npos) << wide;
+  }
   const auto kernel_of = [](const char* left) {
     const std::string text = fmt::format(
         R"(graph(x: {}[4096], w: i8[4096], v: i32[4096]) {{

@@ -168,10 +168,10 @@ OperandText BodyPrinter::compute(ExprId id) {
           return define(level, "inside", node.dtype, condition(index->value));
         }
         const std::string as = "as_" + std::string(to_string(node.dtype));
-        // Rounded and made an integer in one step.
+        // Rounded and made an integer in one step, where that goes by way of 32 bits (convert_text).
         const auto* rounding = std::get_if<loop::Compute>(&exprs_.node(o.operand).op);
         if (rounding != nullptr && rounding->op == ScalarOp::Round && exprs_.dtype(o.operand) == DType::F32 && is_integral(node.dtype) &&
-            node.dtype != DType::I64 && varies(o.operand)) {
+            (node.dtype == DType::I32 || size_bytes(node.dtype) < 4) && varies(o.operand)) {
           const std::string nearest = fmt::format("op_nearest_v({})", value(rounding->operands[0]).text);
           return define(level, as, node.dtype, {convert_text(DType::I32, node.dtype, {nearest, true}), true});
         }
