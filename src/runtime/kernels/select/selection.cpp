@@ -101,7 +101,8 @@ int64_t position_in_order(int64_t n, int key_bits, Keys key_at, int64_t place, s
 template <class T, class KeyOf>
 struct KeyAt {
   const T* row;
-  auto operator()(int64_t i) const { return KeyOf()(row[i]); }
+  KeyOf key_of;
+  auto operator()(int64_t i) const { return key_of(row[i]); }
 };
 // Of any dtype: for rows so long that few are, as their time hides the calls.
 using AnyKeyAt = std::function<uint64_t(int64_t)>;
@@ -116,7 +117,7 @@ void one_of_each_row(const LibraryCall& call, Choose choose) {
     if (rows.length == 0) return;
     rows.for_each(call, [&](int64_t r) {
       static PerThread<std::vector<int64_t>> candidates;
-      const KeyAt<T, decltype(key_of)> key_at = {rows.row(r)};
+      const KeyAt<T, decltype(key_of)> key_at = {rows.row(r), key_of};
       rows.give(r, 0, choose(rows.length, Key{}, static_cast<int>(sizeof(T) * 8), key_at, candidates.get()));
     });
   });
@@ -200,7 +201,7 @@ void topk(const LibraryCall& call) {
     const auto flip = largest ? static_cast<Key>(~Key{0}) : Key{0};
     rows.for_each(call, [&](int64_t r) {
       const T* row = rows.row(r);
-      const auto key_at = [=](int64_t i) { return decltype(key_of)()(row[i]) ^ flip; };
+      const auto key_at = [=](int64_t i) { return key_of(row[i]) ^ flip; };
       rows.length > kLongestRow ? give_row(r, uint64_t{}, AnyKeyAt(key_at)) : give_row(r, Key{}, key_at);
     });
   });
