@@ -22,7 +22,7 @@ class DeviceAssignment {
       if (device) add(node, *device);
     }
     for (ValueId input : source_.inputs) target_.inputs.push_back(in(input, *known(input)));
-    for (ValueId output : source_.outputs) target_.outputs.push_back(in(output, known(output).value_or(Device{})));
+    for (ValueId output : source_.outputs) target_.outputs.push_back(in(output, known(output).value_or(without_operands(output))));
     for (const SymbolBinding& binding : source_.bindings)
       target_.bindings.push_back({binding.expr, in(binding.value, known(binding.value).value_or(Device{}))});
     return std::move(target_);
@@ -36,6 +36,12 @@ class DeviceAssignment {
   Device device_of_copy(const Node& node) const {
     const auto* to = std::get_if<sym::Expr>(&std::get<Library>(node.op).attributes.at(0));
     return to != nullptr && !to->is_const(0) ? gpu_ : Device{};
+  }
+
+  // Of a result that is made of no tensor: where a copy brings it, or where this was told already.
+  Device without_operands(ValueId id) const {
+    const Node& node = source_.producer(id);
+    return is_copy(node) ? device_of_copy(node) : source_.type(id).device;
   }
 
   void examine(const Node& node) {
@@ -71,7 +77,7 @@ class DeviceAssignment {
     if (is_copy(node)) {
       const ValueId from = node.inputs[0];
       const auto key = std::pair(node.outputs[0], is_gpu);
-      if (!known(from)) return made_.insert_or_assign(key, in(from, device)), void();
+      if (!known(from) || *known(from) == device) return made_.insert_or_assign(key, in(from, device)), void();
       made_.insert_or_assign(key, emit(node, node.op, {in(from, *known(from))}, device)[0]);
       return;
     }

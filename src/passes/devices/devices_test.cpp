@@ -21,7 +21,10 @@ std::string assigned_text(std::string_view text) {
   make_copies_explicit(program);
   decompose(program);
   assign_devices(program);
-  return to_text(program);
+  std::string assigned = to_text(program);
+  assign_devices(program);
+  EXPECT_EQ(to_text(program), assigned);  // a second time, as for what passes add, it changes nothing
+  return assigned;
 }
 
 TEST(Devices, APlacementIsThatOfAllValues) {
@@ -49,6 +52,26 @@ TEST(Devices, ConversionsBecomeCopies) {
   y_on_cpu: f16[4] = library.device.copy(y, attributes=[0])
   z: f16[4] = aten::to.device(y_on_cpu, device.cpu, dtype.f16)
   return z
+}
+)");
+}
+
+// PyTorch's attention gives the state of its random numbers, which is 0 where there is no dropout.
+TEST(Devices, ResultsOfNoTensorAreWhereTheModelHasThem) {
+  EXPECT_EQ(assigned_text(R"(graph(x: f32[4] on cuda:0, n: f32[4]) {
+  y: f32[4] on cuda:0 = aten::neg(x)
+  z: f32[3] on cuda:0 = aten::zeros([3], device=device.cuda:0)
+  w: f32[3] = aten::zeros([3])
+  a: i64[2] on cuda:0 = aten::arange(2, device=device.cuda:0)
+  return y, z, w, a, x, n
+}
+)"),
+            R"(graph(x: f32[4] on cuda:0, n: f32[4]) {
+  y: f32[4] on cuda:0 = neg(x)
+  z: f32[3] on cuda:0 = full(value=0.0)
+  z_1: f32[3] = full(value=0.0)
+  a: i64[2] on cuda:0 = iota(dim=0)
+  return y, z, z_1, a, x, n
 }
 )");
 }

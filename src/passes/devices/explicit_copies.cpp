@@ -42,6 +42,12 @@ class ExplicitCopies {
     };
     target_.inputs = translated(source_.inputs);
     target_.outputs = translated(source_.outputs);
+    // assign_devices cannot know where a result is that is made of no tensor. Where it is on the GPU already it is not copied.
+    for (size_t i = 0; i < source_.outputs.size(); ++i) {
+      const ValueId output = source_.outputs[i];
+      const Node& node = source_.producer(output);
+      if (is_on_gpu(source_.type(output)) && !std::holds_alternative<Input>(node.op)) target_.outputs[i] = copied(node, output, gpu_);
+    }
     for (const SymbolBinding& binding : source_.bindings) target_.bindings.push_back({binding.expr, new_id(binding.value)});
     return std::move(target_);
   }

@@ -25,14 +25,14 @@ void place_together(Program& program);
 //   of what has a device argument   (aten::zeros_like, aten::new_zeros), which takes the shape alone
 //
 //   of loops and branches           all of which is done on the GPU: results that the model has on the CPU are copied back
-//
 // Throws Error{InvalidModel} for others, as PyTorch does, naming both operands; Error{Unsupported} for a weight on the CPU inside of a loop
 // or a branch.
 // Needs a program at import level, or core nodes whose types have devices.
 void make_copies_explicit(Program& program);
 
 // Gives each value of a core-level program its device: inputs, weights and buffers have one, copies say theirs, all others are where their
-// operands are. What has no operands, as a constant without a name, is where it is used, once for each device, and is not copied.
+// operands are. What has no operands, as a constant without a name, is where it is used, once for each device, and is not copied. Nor is
+// what is on the device already.
 void assign_devices(Program& program);
 
 }  // namespace toroid
