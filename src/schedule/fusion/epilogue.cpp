@@ -122,7 +122,9 @@ bool makes_product(const loop::LoopProgram& program, const loop::Call& call, con
   if (!is_reduced_float(result.dtype) && result.dtype != DType::F32) return false;
   // On a processor convolutions of float16 are of copies in float32.
   if (result.dtype == DType::F16 && program.buffer(call.operands[0].buffer).dtype != DType::F16) return false;
-  return convolution != nullptr && !convolution->transposed && call.operands.size() == 2 && result.strides[1].is_const(1);
+  // With three dims none is, and the channels lie next to each other where each of the dims has one element.
+  return convolution != nullptr && !convolution->transposed && convolution->stride.size() <= 2 && call.operands.size() == 2 &&
+         result.strides[1].is_const(1);
 }
 
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation) {
