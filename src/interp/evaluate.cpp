@@ -106,14 +106,6 @@ HostTensor pointwise(ScalarOp op, std::span<const HostTensor> operands) {
   const DType dtype = a.dtype();
   const DType out = result_dtype(op, dtype);
   const bool binary = operands.size() > 1;
-  if (dtype == DType::U64) {
-    const auto bits = [](const HostTensor& x) {
-      const std::vector<int64_t> values = x.to_ints();
-      return std::vector<uint64_t>(values.begin(), values.end());
-    };
-    const std::vector<uint64_t> results = apply_all(op, dtype, bits(a), binary ? bits(operands[1]) : std::vector<uint64_t>());
-    return HostTensor::from_ints(out, a.sizes(), std::vector<int64_t>(results.begin(), results.end()));
-  }
   if (!is_floating(dtype)) {
     std::vector<int64_t> results = apply_all(op, dtype, a.to_ints(), binary ? operands[1].to_ints() : std::vector<int64_t>());
     for (int64_t& result : results) result = wrapped_to(out, result);

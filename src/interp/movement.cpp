@@ -92,12 +92,6 @@ void combine(std::vector<Wide>& base, const std::vector<Wide>& source, const Pos
   const ScalarOp op = combine_op(mode);
   for (size_t o = 0; o < source.size(); ++o) {
     Wide& element = base[static_cast<size_t>(positions.at(static_cast<int64_t>(o)))];
-    if constexpr (std::is_same_v<Wide, int64_t>) {
-      if (dtype == DType::U64) {
-        element = static_cast<int64_t>(apply(op, dtype, static_cast<uint64_t>(element), static_cast<uint64_t>(source[o])));
-        continue;
-      }
-    }
     element = apply(op, dtype, element, source[o]);
   }
 }

@@ -217,37 +217,8 @@ double apply(ScalarOp op, DType dtype, double a, double b) {
   TOROID_CHECK(false, "{} is not defined on floats", to_string(op));
 }
 
-uint64_t apply(ScalarOp op, DType dtype, uint64_t a, uint64_t b) {
-  const auto divides = [&] {
-    if (b == 0) throw Error(ErrorKind::InvalidInput, "integer division by zero");
-  };
-  switch (op) {
-    case ScalarOp::Abs: return a;
-    case ScalarOp::Sign: return a != 0;
-    case ScalarOp::SignBit: return 0;
-    case ScalarOp::FloorDiv:
-    case ScalarOp::TruncDiv: return divides(), a / b;
-    case ScalarOp::Mod:
-    case ScalarOp::Fmod: return divides(), a % b;
-    case ScalarOp::Min: return std::min(a, b);
-    case ScalarOp::Max: return std::max(a, b);
-    case ScalarOp::Gcd: return std::gcd(a, b);
-    case ScalarOp::ShiftLeft: return b >= 64 ? 0 : a << b;
-    case ScalarOp::ShiftRight: return b >= 64 ? 0 : a >> b;
-    case ScalarOp::Lt: return a < b;
-    case ScalarOp::Le: return a <= b;
-    case ScalarOp::Gt: return a > b;
-    case ScalarOp::Ge: return a >= b;
-    case ScalarOp::Pow: {
-      uint64_t result = 1;
-      for (; b > 0; b /= 2, a *= a) result *= b % 2 == 1 ? a : 1;
-      return result;
-    }
-    default: return u(apply(op, dtype, i(a), i(b)));  // the same bits, whatever the sign
-  }
-}
-
-int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b) {
+// Of all but U64; where the sign makes no difference of its bits too.
+static int64_t apply_signed(ScalarOp op, DType dtype, int64_t a, int64_t b) {
   const bool is_bool = dtype == DType::Bool;
   switch (op) {
     case ScalarOp::Neg: return i(0 - u(a));
@@ -286,6 +257,40 @@ int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b) {
     default: break;
   }
   TOROID_CHECK(false, "{} is not defined on {}", to_string(op), to_string(dtype));
+}
+
+uint64_t apply(ScalarOp op, DType dtype, uint64_t a, uint64_t b) {
+  const auto divides = [&] {
+    if (b == 0) throw Error(ErrorKind::InvalidInput, "integer division by zero");
+  };
+  switch (op) {
+    case ScalarOp::Abs: return a;
+    case ScalarOp::Sign: return a != 0;
+    case ScalarOp::SignBit: return 0;
+    case ScalarOp::FloorDiv:
+    case ScalarOp::TruncDiv: return divides(), a / b;
+    case ScalarOp::Mod:
+    case ScalarOp::Fmod: return divides(), a % b;
+    case ScalarOp::Min: return std::min(a, b);
+    case ScalarOp::Max: return std::max(a, b);
+    case ScalarOp::Gcd: return std::gcd(a, b);
+    case ScalarOp::ShiftLeft: return b >= 64 ? 0 : a << b;
+    case ScalarOp::ShiftRight: return b >= 64 ? 0 : a >> b;
+    case ScalarOp::Lt: return a < b;
+    case ScalarOp::Le: return a <= b;
+    case ScalarOp::Gt: return a > b;
+    case ScalarOp::Ge: return a >= b;
+    case ScalarOp::Pow: {
+      uint64_t result = 1;
+      for (; b > 0; b /= 2, a *= a) result *= b % 2 == 1 ? a : 1;
+      return result;
+    }
+    default: return u(apply_signed(op, dtype, i(a), i(b)));  // the same bits, whatever the sign
+  }
+}
+
+int64_t apply(ScalarOp op, DType dtype, int64_t a, int64_t b) {
+  return dtype == DType::U64 ? i(apply(op, dtype, u(a), u(b))) : apply_signed(op, dtype, a, b);
 }
 
 }  // namespace toroid

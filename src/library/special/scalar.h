@@ -2,8 +2,8 @@
 //
 // Floats are computed in double and rounded to their dtype by the caller; for + - * / and sqrt that equals computing
 // in the dtype itself, for the others it is at least as exact. Integers and Bool are computed in int64_t and wrapped
-// to their dtype; U64 in uint64_t. Predicates (eq, isnan, …) give 0 or 1. Where and
-// the Philox operators are left to the caller: they take three operands.
+// to their dtype; an int64_t of U64 holds its bits. Predicates (eq, isnan, …) give 0 or 1. Where and the Philox
+// operators are left to the caller: they take three operands.
 #pragma once
 
 #include <cstdint>
