@@ -80,4 +80,19 @@ std::optional<Dequantised> dequantised(Tensor t) {
   return of;
 }
 
+std::optional<double> stated_number(const Scalar& scalar) {
+  if (const auto* real = std::get_if<double>(&scalar)) return *real;
+  const auto* expr = std::get_if<sym::Expr>(&scalar);
+  return expr != nullptr && expr->is_const() ? std::optional(static_cast<double>(expr->value())) : std::nullopt;
+}
+
+std::optional<double> stated_number(Tensor t) {
+  const Node* node = &node_of(t);
+  while (std::holds_alternative<Cast>(node->op) || std::holds_alternative<Expand>(node->op) || std::holds_alternative<Reshape>(node->op) ||
+         std::holds_alternative<Permute>(node->op))
+    node = &t.builder().graph().producer(node->inputs[0]);
+  const auto* full = std::get_if<Full>(&node->op);
+  return full != nullptr ? stated_number(full->value) : std::nullopt;
+}
+
 }  // namespace toroid

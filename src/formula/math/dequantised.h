@@ -15,6 +15,10 @@ struct Dequantised {
 // What the tensor is computed from; nothing where it is no such.
 std::optional<Dequantised> dequantised(Tensor t);
 
+// The number that all elements are, where the program states it, perhaps behind conversions and views.
+std::optional<double> stated_number(const Scalar& scalar);
+std::optional<double> stated_number(Tensor t);
+
 // Is it the same along the dim? By what it is made of, so it may be without being found out.
 bool is_constant_along(Tensor t, size_t dim);
 

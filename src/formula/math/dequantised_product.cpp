@@ -29,15 +29,8 @@ Tensor scale_along(const Dequantised& factor, int64_t dim) { return factor.scale
 bool is_small(Tensor t) {
   constexpr double kMost = 1 << 8;
   if (!t.defined()) return true;
-  const Node& node = node_of(t);
-  if (const auto* full = std::get_if<Full>(&node.op)) {
-    if (const auto* real = std::get_if<double>(&full->value)) return std::fabs(*real) <= kMost;
-    const auto* expr = std::get_if<sym::Expr>(&full->value);
-    return expr != nullptr && expr->is_const() && std::fabs(static_cast<double>(expr->value())) <= kMost;
-  }
-  const bool shows = std::holds_alternative<Permute>(node.op) || std::holds_alternative<Reshape>(node.op) ||
-                     std::holds_alternative<Expand>(node.op) || std::holds_alternative<Cast>(node.op);
-  return shows && is_small(operand(t, 0));
+  const std::optional<double> number = stated_number(t);
+  return number && std::fabs(*number) <= kMost;
 }
 
 // As int8, the zero point moved with it.

@@ -23,20 +23,6 @@ Tensor bound_like(Tensor x, const Bound& bound) {
 
 Tensor clamped(Tensor x, const QuantizedRange& range) { return minimum(maximum(x, bound_like(x, range.low)), bound_like(x, range.high)); }
 
-// Of all elements, where the program states it.
-std::optional<double> stated_number(const Scalar& scalar) {
-  if (const auto* real = std::get_if<double>(&scalar)) return *real;
-  const auto* expr = std::get_if<sym::Expr>(&scalar);
-  return expr != nullptr && expr->is_const() ? std::optional(static_cast<double>(expr->value())) : std::nullopt;
-}
-std::optional<double> stated_number(Tensor t) {
-  const Node* node = &node_of(t);
-  while (std::holds_alternative<Cast>(node->op) || std::holds_alternative<Expand>(node->op) || std::holds_alternative<Reshape>(node->op))
-    node = &t.builder().graph().producer(node->inputs[0]);
-  const auto* full = std::get_if<Full>(&node->op);
-  return full != nullptr ? stated_number(full->value) : std::nullopt;
-}
-
 // Is no element below zero, as behind a relu? NaN may be among them.
 bool is_not_negative(Tensor x) {
   const auto* op = std::get_if<Pointwise>(&node_of(x).op);

@@ -15,18 +15,10 @@ namespace {
 // Of all elements, where it is an integer that the program states and a byte of the dtype holds.
 std::optional<int64_t> stated_zero(Tensor zero, DType dtype) {
   if (!zero.defined()) return 0;
-  const Node* node = &node_of(zero);
-  while (std::holds_alternative<Cast>(node->op) || std::holds_alternative<Expand>(node->op) || std::holds_alternative<Reshape>(node->op))
-    node = &zero.builder().graph().producer(node->inputs[0]);
-  const auto* full = std::get_if<Full>(&node->op);
-  if (full == nullptr) return std::nullopt;
-  double value = 0.5;  // no integer
-  if (const auto* real = std::get_if<double>(&full->value)) value = *real;
-  if (const auto* expr = std::get_if<sym::Expr>(&full->value); expr != nullptr && expr->is_const())
-    value = static_cast<double>(expr->value());
+  const std::optional<double> value = stated_number(zero);
   const double least = dtype == DType::I8 ? -128 : 0;
-  if (!(value >= least && value <= least + 255) || value != std::floor(value)) return std::nullopt;
-  return static_cast<int64_t>(value);
+  if (!value || !(*value >= least && *value <= least + 255) || *value != std::floor(*value)) return std::nullopt;
+  return static_cast<int64_t>(*value);
 }
 
 bool is_constant_from(Tensor t, size_t first_dim) {
@@ -132,19 +124,18 @@ void make_unsigned(BytesConvolution& c) {
 // A channel in for each one out. Unsigned codes are multiplied quickest (lower/convolutions/depthwise_of_bytes.h).
 Tensor depthwise(BytesConvolution c) {
   Builder& b = c.data.quantised.builder();
-  constexpr int64_t kMostTaps = 49;
   const sym::Expr channels = c.data.quantised.size(1);
   if (c.windows.size() > 2 || !sym::known_eq(c.filter.quantised.size(0), channels)) return {};
   if (stated_zero(c.filter.zero, DType::I8) != 0 || c.filter.quantised.dtype() != DType::I8) return {};
   int64_t taps = 1;
   Sizes stride, dilation;
   for (const Window& window : c.windows) {
-    if (!window.kernel.is_const() || window.kernel.value() > kMostTaps) return {};
+    if (!window.kernel.is_const() || window.kernel.value() > kMostDepthwiseTaps) return {};
     taps *= window.kernel.value();
     stride.push_back(window.stride);
     dilation.push_back(window.dilation);
   }
-  if (taps > kMostTaps) return {};
+  if (taps > kMostDepthwiseTaps) return {};
   make_unsigned(c);
 
   const Sizes none(stride.size(), 0);

@@ -17,6 +17,9 @@
 
 namespace toroid::formula {
 
+// Elements of a depthwise filter: sums of more are not written out (lower/convolutions/depthwise_of_bytes.h).
+constexpr int64_t kMostDepthwiseTaps = 49;
+
 // x [N, C, i…], weight [O, C, k…], both F32; the geometry has an entry a dim. [N, O, o…], without bias. Undefined where the tensors are
 // not such, where scale or zero point of x differ within it or those of the weight within an output channel.
 Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& geometry);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "formula/quantization/dequantised_convolution.h"
+
 namespace toroid {
 namespace {
 
@@ -17,7 +19,6 @@ std::optional<ValueId> bytes_of(const Graph& graph, ValueId id) {
 }  // namespace
 
 std::optional<DepthwiseOfBytes> depthwise_of_bytes(const Graph& graph, const Node& node) {
-  constexpr int64_t kMostTaps = 49;
   const auto* op = std::get_if<Convolution>(&node.op);
   if (op == nullptr || op->transposed || op->stride.size() > 2 || node.inputs.size() != 2) return std::nullopt;
   const TensorType &result = graph.type(node.outputs[0]), &image = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
@@ -30,10 +31,11 @@ std::optional<DepthwiseOfBytes> depthwise_of_bytes(const Graph& graph, const Nod
   DepthwiseOfBytes it{*bytes, {}};
   int64_t all = 1;
   for (size_t d = 2; d < weight.sizes.size(); ++d) {
-    if (!weight.sizes[d].is_const() || weight.sizes[d].value() < 1 || weight.sizes[d].value() > kMostTaps) return std::nullopt;
+    if (!weight.sizes[d].is_const() || weight.sizes[d].value() < 1 || weight.sizes[d].value() > formula::kMostDepthwiseTaps)
+      return std::nullopt;
     all *= it.taps.emplace_back(weight.sizes[d].value());
   }
-  return all <= kMostTaps ? std::optional(it) : std::nullopt;
+  return all <= formula::kMostDepthwiseTaps ? std::optional(it) : std::nullopt;
 }
 
 loop::ExprId depthwise_sum(loop::ExprTable& exprs, const Convolution& op, const DepthwiseOfBytes& it, const std::vector<sym::Expr>& axes,
