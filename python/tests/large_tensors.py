@@ -9,12 +9,12 @@ Prints a line for each program; ends with 1 if any is wrong.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
 
 import torch
+from processes import each_in_a_process
 from torch.nn import functional
 
 import toroid.torch  # noqa: F401
@@ -146,30 +146,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    running: dict[int, str] = {}
-    wrong: list[str] = []
-
-    def reap() -> None:
-        pid, status = os.wait()
-        name = running.pop(pid)
-        if status:
-            wrong.append(name)
-        if os.WIFSIGNALED(status):
-            print(f"{name}: died of signal {os.WTERMSIG(status)}", flush=True)
-
-    names = options.names or list(programs("cpu"))
-    for name in names:
-        if len(running) >= options.jobs:
-            reap()
-        pid = os.fork()  # before CUDA is used, which no fork survives
-        if pid == 0:
-            is_right = check(name, options.device)
-            sys.stdout.flush()
-            os._exit(0 if is_right else 1)
-        running[pid] = name
-    while running:
-        reap()
-    print(f"{len(names) - len(wrong)} right, {len(wrong)} wrong")
+    names, wrong = options.names or list(programs("cpu")), 0
+    for name, is_right, signal in each_in_a_process(names, options.jobs, lambda name: check(name, options.device)):
+        wrong += not is_right
+        if signal:
+            print(f"{name}: died of signal {signal}", flush=True)
+    print(f"{len(names) - wrong} right, {wrong} wrong")
     return 1 if wrong else 0
 
 

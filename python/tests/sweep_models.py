@@ -13,18 +13,19 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import itertools
 import json
 import os
 import random
 import signal
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 
 import small_transformers
 import torch
+from processes import each_in_a_process
 from torch.utils._pytree import tree_leaves
 
 import toroid.torch  # noqa: F401
@@ -194,46 +195,13 @@ def check(name: str, device: str) -> dict:
     return found
 
 
-class Sweep:
-    """Runs the models' processes and counts what they find."""
-
-    def __init__(self, options: argparse.Namespace, folder: str) -> None:
-        self.options, self.folder = options, folder
-        self.running: dict[int, str] = {}
-        self.counts: collections.Counter = collections.Counter()
-
-    def start(self, name: str) -> None:
-        pid = os.fork()  # before CUDA is used, which no fork survives
-        if pid:
-            self.running[pid] = name
-            return
-        signal.alarm(self.options.each)
-        path = os.path.join(self.folder, str(os.getpid()))
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.dup2(nothing, 2)
-        found = check(name, self.options.device)
-        with open(path, "w") as file:
-            json.dump(found, file)
-        os._exit(0)
-
-    def reap(self) -> None:
-        pid, status = os.wait()
-        name, path = self.running.pop(pid), os.path.join(self.folder, str(pid))
-        if os.WIFSIGNALED(status):
-            found = {"result": "too long"} if os.WTERMSIG(status) == signal.SIGALRM else {"result": "died", "why": str(os.WTERMSIG(status))}
-        else:
-            with open(path) as file:
-                found = json.load(file)
-            os.unlink(path)
-        self.counts[found["result"]] += 1
-        self.counts.update({f"gradients {found['gradients']}": 1} if "gradients" in found else {})
-        self.counts.update({"falls back": 1} if "fallback" in found else {})
-        if self.options.out:
-            with open(self.options.out, "a") as file:
-                file.write(json.dumps({"name": name, **found}) + "\n")
-        if "why" in found and found["result"] != "not made" or "fallback" in found:
-            print(name, json.dumps(found)[:600], flush=True)
+def quietly(name: str, device: str, seconds: int) -> dict:
+    """Of a process of its own, which the alarm ends after so many seconds."""
+    signal.alarm(seconds)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    return check(name, device)
 
 
 def main() -> int:
@@ -251,18 +219,21 @@ def main() -> int:
     chosen = options.names or list(names())
     random.Random(options.seed).shuffle(chosen)
     end = time.monotonic() + options.seconds
-    with tempfile.TemporaryDirectory() as folder:
-        sweep = Sweep(options, folder)
-        for name in chosen:
-            if time.monotonic() > end:
-                break
-            while len(sweep.running) >= options.jobs:
-                sweep.reap()
-            sweep.start(name)
-        while sweep.running:
-            sweep.reap()
-    print(dict(sweep.counts))
-    return 1 if any(sweep.counts[each] for each in ("wrong", "raised", "died", "gradients wrong", "gradients raised")) else 0
+    in_time = itertools.takewhile(lambda _: time.monotonic() <= end, chosen)
+    counts: collections.Counter = collections.Counter()
+    for name, found, ended_by in each_in_a_process(in_time, options.jobs, lambda name: quietly(name, options.device, options.each)):
+        if found is None:
+            found = {"result": "too long"} if ended_by == signal.SIGALRM else {"result": "died", "why": str(ended_by)}
+        counts[found["result"]] += 1
+        counts.update({f"gradients {found['gradients']}": 1} if "gradients" in found else {})
+        counts.update({"falls back": 1} if "fallback" in found else {})
+        if options.out:
+            with open(options.out, "a") as file:
+                file.write(json.dumps({"name": name, **found}) + "\n")
+        if "why" in found and found["result"] != "not made" or "fallback" in found:
+            print(name, json.dumps(found)[:600], flush=True)
+    print(dict(counts))
+    return 1 if any(counts[each] for each in ("wrong", "raised", "died", "gradients wrong", "gradients raised")) else 0
 
 
 if __name__ == "__main__":

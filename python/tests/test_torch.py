@@ -271,7 +271,8 @@ def test_unsigned_integers():
 
         def function(x, y, f):
             more = x * y, x & y, x | y, x ^ y, x == y, x != y, x / y, x.sort(), x.sum(), x[1:4] * y[1:4]
-            return *more, x.double(), x.float(), x.to(torch.int64), f.to(x.dtype), x.view(2, 3).t().contiguous(), torch.cat([x, y]), x.clone()
+            moved = x.view(2, 3).t().contiguous(), torch.cat([x, y]), x.clone()
+            return *more, x.double(), x.float(), x.to(torch.int64), f.to(x.dtype), *moved
 
         close(compiled(function, fullgraph=True)(x, y, f), function(x, y, f))
 
