@@ -7,8 +7,8 @@
 
 namespace toroid {
 
-// The first twelve and U64 are computed with. Complex numbers and 8-bit floats are held as what is (passes/decompose/engine/storage_types.h);
-// the rest are recognised, carried and refused with their name.
+// The first twelve and U64 are computed with. Complex numbers and 8-bit floats are held as what is
+// (passes/decompose/engine/storage_types.h); the rest are recognised, carried and refused with their name.
 enum class DType : uint8_t {
   Bool,
   U8,

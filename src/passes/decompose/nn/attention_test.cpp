@@ -99,8 +99,8 @@ graph(q: f32[1, 2, 7, 16], k: f32[1, 2, s0, 16], v: f32[1, 2, s1, 16]) {
   EXPECT_EQ(sym::to_string(program.guards[0]), "Eq(s0, s1)");
 }
 
-// Values that are the identity show the weights W with those that were dropped; with other values the gradient of these is W^T times that of
-// the result, if both draw alike.
+// Values that are the identity show the weights W with those that were dropped; with other values the gradient of these is W^T times that
+// of the result, if both draw alike.
 void expect_same_draws(std::string_view forward, std::string_view gradient) {
   Program program = parse_text(fmt::format(R"(
 graph(q: f32[1, 2, 6, 6], k: f32[1, 2, 6, 6], one: f32[1, 2, 6, 6], g: f32[1, 2, 6, 6]) {{
