@@ -410,6 +410,22 @@ graph(x: bf16[2, 3, 4, 16], y: bf16[2, 3, 8, 16]) {
                   "call z = matmul() on a_narrow[3, 2, 4, 16], y[3, 2, 16, 8] strides [256, 128, 1, 16]\n");
 }
 
+// Libraries take no matrix whose rows, or columns, are all the same elements.
+TEST(Lower, AProductOfWidenedFactorsCopiesThoseThatRepeat) {
+  const std::string loops = loops_of(parse_text(R"(
+graph(x: f16[4, 6]) {
+  c: f16[4, 6, 1] = reshape(x)
+  d: f16[4, 6, 2] = cat(c, c, dim=2)
+  a: f32[4, 6, 2] = cast(d)
+  t: f32[4, 2, 6] = permute(a, dims=[0, 2, 1])
+  z: f32[4, 6, 6] = matmul(a, t)
+  return z
+})"),
+                                     {.products_of_narrow = true});
+  expect_contains(loops, "call z = matmul() on a_narrow[4, 6, 2]");
+  expect_contains(loops, ", t_narrow[4, 2, 6]");
+}
+
 TEST(Lower, ProductsOfIntegersAreLoopsBesideThoseOfBytes) {
   const std::string loops = loops_of(parse_text(R"(
 graph(x: i8[2, 16], w: i8[8, 16], n: i64[2, 3], m: i64[3, 4]) {

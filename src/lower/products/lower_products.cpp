@@ -269,12 +269,16 @@ DType Lowering::widened_from(const Node& node) {
   return DType::F32;
 }
 
-// The factor before it was cast, with one stride for all batches, as libraries take them: a copy where it does not lie so.
+// The factor before it was cast, with one stride for all batches and rows or columns that are contiguous and apart, as libraries take
+// them: a copy where it does not lie so.
 loop::Operand Lowering::narrow_factor(ValueId id, DType narrow) {
   const std::optional<loop::Operand> window = window_before_cast(id, narrow);
   const size_t rank = sizes(id).size();
   if (window) {
-    bool is_even = true;
+    const auto is_along = [&](size_t dim, size_t other) {
+      return window->strides[dim].is_const(1) && sym::known_le(window->sizes[dim], window->strides[other]);
+    };
+    bool is_even = is_along(rank - 1, rank - 2) || is_along(rank - 2, rank - 1);
     for (size_t d = 0; d + 3 < rank; ++d)
       is_even = is_even && sym::known_eq(window->strides[d], window->strides[d + 1] * window->sizes[d + 1]);
     if (is_even) return *window;

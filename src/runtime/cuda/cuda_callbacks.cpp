@@ -13,6 +13,7 @@
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/cuda/vendors/blas_lt.h"
+#include "runtime/kernels/isa/half_rows.h"
 
 namespace toroid::cuda {
 namespace {
@@ -55,6 +56,23 @@ Window window_of(const ToroidOperand& operand) {
   }
   window.count = last - window.first + 1;
   return window;
+}
+
+// A product in float32 of 16-bit floats: the host's have factors of their result's dtype.
+bool has_wide_sums(const ToroidLibraryCall& call) {
+  const auto is_narrow = [](const ToroidOperand& factor) { return is_reduced_float(static_cast<DType>(factor.dtype)); };
+  return std::string_view(call.name).substr(0, 6) == "matmul" && call.num_inputs == 2 && is_narrow(call.inputs[0]) &&
+         is_narrow(call.inputs[1]) && static_cast<DType>(call.outputs[0].dtype) == DType::F32;
+}
+
+void widen(ToroidOperand& operand, std::list<AlignedBytes>& copies) {
+  const Window window = window_of(operand);
+  const auto bytes = static_cast<size_t>(window.count) * sizeof(float);
+  asking_for(bytes, "a copy of an operand", [&] { copies.emplace_back(std::max<size_t>(bytes, 1)); });
+  auto* const wide = reinterpret_cast<float*>(copies.back().data());
+  widen_row(static_cast<DType>(operand.dtype), static_cast<const uint16_t*>(operand.data) + window.first, window.count, wide);
+  operand.dtype = static_cast<int32_t>(DType::F32);
+  operand.data = wide - window.first;
 }
 
 }  // namespace
@@ -460,6 +478,9 @@ void CudaCallbacks::call_on_host(const ToroidLibraryCall& call) {
   for (int32_t i = 0; i < call.num_inputs; ++i) inputs.push_back(on_host(call.inputs[i], true));
   for (int32_t i = 0; i < call.num_outputs; ++i) outputs.push_back(on_host(call.outputs[i], false));
   stream_.synchronize();
+  if (has_wide_sums(call)) {
+    for (ToroidOperand& input : inputs) widen(input, copies);
+  }
   ToroidLibraryCall here = call;
   here.inputs = inputs.data();
   here.outputs = outputs.data();

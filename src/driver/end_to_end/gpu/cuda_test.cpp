@@ -105,6 +105,15 @@ graph(x: f32[300, 40], m: f32[40]) {
   w: f32[300] = aten::var.correction(a, [1], correction=0)
   return v, w
 })"},
+    {"product_of_columns_that_repeat", R"(
+graph(x: f16[4, 6]) {
+  c: f16[4, 6, 1] = aten::unsqueeze(x, 2)
+  d: f16[4, 6, 2] = aten::cat([c, c], 2)
+  a: f32[4, 6, 2] = aten::_to_copy(d, dtype=dtype.f32)
+  t: f32[4, 2, 6] = aten::transpose.int(a, 1, 2)
+  z: f32[4, 6, 6] = aten::matmul(a, t)
+  return z
+})"},
     // Nothing is added up, along a dim whose size a call tells.
     {"a_mean_of_nothing",
      R"(

@@ -23,6 +23,8 @@ bool has_nothing_to_write(const KernelCall& call) {
 
 // Of calls that no implementation takes.
 std::unique_ptr<const KernelPlan> plan_alone(std::string_view kernel, std::span<const DType> inputs, DType output, const KernelCall& call) {
+  if (kernel == "matmul" && is_floating(output) && is_floating(inputs[0]) && is_floating(inputs[1]))
+    TOROID_CHECK(inputs[0] == output, "a product of {} that gives {}", to_string(inputs[0]), to_string(output));
   const std::string name = linked_name(kernel, inputs, output);
   if (const LinkedKernel* const linked = find_linked_kernel(name); linked != nullptr && linked->plan != nullptr) return linked->plan(call);
   if (kernel.starts_with("library.")) fail(ErrorKind::Unsupported, "library kernel '{}' is not available", kernel);
