@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -12,6 +13,17 @@ namespace toroid::codegen {
 namespace {
 
 bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+// Is it the kernel's name, or that of a function that is printed with it: its finishes, and the twin of a kernel in Halide?
+bool is_own_function(std::string_view word, std::string_view kernel) {
+  if (!word.starts_with(kernel)) return false;
+  word.remove_prefix(kernel.size());
+  if (word.empty() || word == "_in_cpp") return true;
+  constexpr std::string_view kFinish = "_finish";
+  if (!word.starts_with(kFinish)) return false;
+  word.remove_prefix(kFinish.size());
+  return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 }  // namespace
 
@@ -38,10 +50,8 @@ std::string canonical_text(const KernelSource& source, const loop::LoopProgram& 
     while (end < text.size() && is_name_character(text[end])) ++end;
     const std::string word = text.substr(i, end - i);
     i = end;
-    if (word == source.name) {
-      result += "$kernel";
-    } else if (word.starts_with(source.name) && word.substr(source.name.size()) == "_in_cpp") {
-      result += "$kernel_in_cpp";
+    if (is_own_function(word, source.name)) {
+      result += "$kernel" + word.substr(source.name.size());
     } else if (buffers.count(word)) {
       result += rename(word);
     } else if (const size_t mark = word.rfind("_v"); mark != std::string::npos && buffers.count(word.substr(0, mark))) {
