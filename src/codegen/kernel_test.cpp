@@ -82,6 +82,40 @@ graph(x: f32[64, 64], w: f32[64, 64], v: f32[64, 64]) {
   EXPECT_EQ(program::counts(code.module).library_calls, 2);
 }
 
+TEST(Generate, EqualKernelsWithAFinishAreOne) {
+  const GeneratedProgram code = generated(R"(
+graph(x: f32[2, 784, 320], w: f32[320, 320]) {
+  s1: f32[2, 320] = aten::sum.dim_IntList(x, [1])
+  m1: f32[2, 1] = aten::mean.dim(s1, [-1], True)
+  q1: f32[2, 320] = aten::div.Tensor(s1, m1)
+  y: f32[2, 784, 320] = aten::matmul(x, w)
+  s2: f32[2, 320] = aten::sum.dim_IntList(y, [1])
+  m2: f32[2, 1] = aten::mean.dim(s2, [-1], True)
+  q2: f32[2, 320] = aten::div.Tensor(s2, m2)
+  return q1, q2
+})");
+  ASSERT_EQ(code.kernels.size(), 1u);
+  EXPECT_NE(code.kernels[0].text.find(code.kernels[0].name + "_finish0("), std::string::npos) << code.kernels[0].text;
+  EXPECT_EQ(program::counts(code.module).kernel_calls, 2);
+}
+
+// A sum over rows takes the compiler as long as three times as much straight-line code: by lengths both would be in one file.
+TEST(Generate, FilesCostTheCompilerAboutTheSame) {
+  std::string text = "graph(x: f32[1000, 64], y: f32[900, 32], z: f32[4096]) {\n  v0: f32[4096] = aten::relu(z)\n";
+  for (int i = 0; i < 40; ++i) text += fmt::format("  v{}: f32[4096] = aten::{}(v{})\n", i + 1, i % 2 == 0 ? "neg" : "ceil", i);
+  text += R"(  a: f32[64] = aten::sum.dim_IntList(x, [0])
+  b: f32[32] = aten::sum.dim_IntList(y, [0])
+  return v40, a, b
+})";
+  const GeneratedProgram code = generated(text, {}, 2);
+  ASSERT_EQ(code.units.size(), 2u);
+  for (const std::string& unit : code.units) {
+    const size_t first = unit.find("for_rows<");
+    ASSERT_NE(first, std::string::npos) << unit;
+    EXPECT_EQ(first, unit.rfind("for_rows<")) << unit;
+  }
+}
+
 constexpr std::string_view kLinearAndRelu = R"(
 graph(x: f32[8, 64], w: f32[32, 64], b: f32[32]) {
   h: f32[8, 32] = aten::linear(x, w, b)

@@ -23,8 +23,8 @@ namespace {
 
 // Less work than so many elements is not worth waking another thread for.
 constexpr int64_t kLeastWork = 16384;
-// Optimising one function with more steps than this takes the compiler longer than the kernels do.
-constexpr size_t kOptimisedSteps = 100;
+// Optimising one function with more steps than this takes the compiler longer than the kernels do, and saves some ten nanoseconds a step.
+constexpr size_t kOptimisedSteps = 8;
 
 }  // namespace
 
