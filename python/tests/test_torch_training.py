@@ -200,3 +200,37 @@ def test_data_parallel_training_is_cut_at_buckets():
         ]
         told = [each.communicate(timeout=120)[0] for each in started]
     assert [each.returncode for each in started] == [0, 0], "\n".join(told)
+
+
+def test_equal_nodes_of_a_joint_graph_are_one():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from toroid.torch import common_subexpressions
+
+    def f(x):
+        a, b = x.sin() + 1, x.sin() + 1.0  # the sums have numbers of two types
+        signs = torch.copysign(x, 0.0) * torch.copysign(x, -0.0)
+        drawn = torch.rand_like(x) + torch.rand_like(x)
+        parts = x.split(2)[0] + x.split(2)[0].cos() + x.split(2)[1]
+        return a * b * signs * drawn, parts, x.exp(), x.exp(), x.exp().view(-1)  # outputs, and views of them, stay tensors of their own
+
+    graph = make_fx(f, tracing_mode="fake")(torch.randn(4, 3)).graph
+    assert not common_subexpressions.writes_to_memory(graph)
+    common_subexpressions.merge(graph)
+    graph.lint()
+    names = [str(node.target).split(".")[1] for node in graph.nodes if str(node.target).startswith("aten.")]
+    counts = {name: names.count(name) for name in ("sin", "add", "copysign", "rand_like", "split", "exp")}
+    assert counts == {"sin": 1, "add": 5, "copysign": 2, "rand_like": 2, "split": 1, "exp": 3}
+    written = make_fx(lambda x: x.clone().add_(1), tracing_mode="fake")(torch.randn(3)).graph
+    assert common_subexpressions.writes_to_memory(written)
+
+
+def test_a_step_does_not_load_what_inductor_lowers():
+    step = """
+import sys, torch, toroid.torch
+before = set(sys.modules)
+torch.compile(torch.nn.Linear(3, 3), backend="toroid")(torch.randn(2, 3)).sum().backward()
+loaded = set(sys.modules) - before
+assert not loaded & {"torch._inductor." + name for name in ("lowering", "scheduler", "ir", "pattern_matcher")}, loaded
+"""
+    subprocess.run([sys.executable, "-c", step], check=True)

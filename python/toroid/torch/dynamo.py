@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import os
 from typing import Any, Callable
 
 import torch
 import torch.fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
-from . import attention, attention_dropout
+from . import attention, attention_dropout, common_subexpressions
 from .compile import compile_fx_graph
 from .options import read_options
 
@@ -49,9 +54,20 @@ def _partition(keeps_random: bool) -> Callable:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
                     _keep(node)
-        return min_cut_rematerialization_partition(joint, *arguments, **named)
+        return _cut(joint, *arguments, **named)
 
     return partition
+
+
+def _cut(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
+    """PyTorch's own merging of equal nodes, before the cut, loads all that Inductor lowers: a second of the first step. It is left to graphs
+    whose operators write to memory."""
+    joint.graph.eliminate_dead_code()
+    is_merged = not common_subexpressions.writes_to_memory(joint.graph)
+    if is_merged and functorch_config.cse:
+        common_subexpressions.merge(joint.graph)
+    with functorch_config.patch(cse=functorch_config.cse and not is_merged):
+        return min_cut_rematerialization_partition(joint, *arguments, **named)
 
 
 def _keep(node: torch.fx.Node) -> None:
@@ -59,6 +75,29 @@ def _keep(node: torch.fx.Node) -> None:
     for user in node.users:
         if user.target is operator.getitem:
             _keep(user)
+
+
+def _through_autograd(gm: torch.fx.GraphModule, example_inputs: list, **how: Any) -> Callable:
+    """As torch._dynamo's aot_autograd does, which loads Inductor's scheduler for a log that TORCH_COMPILE_DEBUG asks for: 0.2 s of the
+    first call."""
+    if os.environ.get("TORCH_COMPILE_DEBUG", "0") == "1" or any(isinstance(each, (list, tuple, dict)) for each in example_inputs):
+        return aot_autograd(**how)(gm, example_inputs)
+    compile_backward = how["bw_compiler"]
+
+    def untraced(*arguments: Any) -> Callable:
+        compiled = torch._dynamo.disable(compile_backward, reason="it compiles the backward pass")(*arguments)
+        return torch._dynamo.disable(compiled, reason="it is compiled")
+
+    counters["aot_autograd"]["total"] += 1
+    try:
+        call = aot_module_simplified(gm, example_inputs, **how | {"bw_compiler": untraced})
+    except TensorifyScalarRestartAnalysis:
+        raise
+    except Exception:
+        counters["aot_autograd"]["not_ok"] += 1
+        raise
+    counters["aot_autograd"]["ok"] += 1
+    return torch._dynamo.disable(call, reason="it is compiled")
 
 
 def backend(
@@ -77,10 +116,11 @@ def backend(
     def compiler(kind: str) -> Callable:
         return lambda graph, inputs: compile_fx_graph(graph, kind, chosen, parameters)
 
-    through_autograd = aot_autograd(
+    return _through_autograd(
+        gm,
+        example_inputs,
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=_partition(chosen.fallback_random),
     )
-    return through_autograd(gm, example_inputs)
