@@ -80,17 +80,13 @@ Gate to_channels_last(const Problem& problem) {
   return never_transposed(problem);
 }
 
-ImageStrides strides_of_image(const OperandMeta& image) {
-  const std::vector<int64_t>& s = image.strides;
-  return s.size() == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
-}
 ConvolutionShape shape_of(const Problem& problem) {
   return convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
 }
 Gate one_matrix_product(const Problem& problem) {
   if (Gate gate = to_channels_last(problem)) return gate;
   if (problem.inputs[1].is_constant) return "filters that are constants are packed once";
-  return matrix_row_stride(shape_of(problem), strides_of_image(problem.inputs[0])) ? Gate() : "it is no matrix product";
+  return matrix_row_stride(shape_of(problem), image_strides(problem.inputs[0].strides)) ? Gate() : "it is no matrix product";
 }
 
 double product_cost_s(const Problem& problem, const MachineModel& machine) {

@@ -37,7 +37,8 @@ ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const i
 struct ImageStrides {
   int64_t batch, channel, row, column;
 };
-ImageStrides image_strides(const ToroidOperand& x);
+ImageStrides image_strides(std::span<const int64_t> strides);
+inline ImageStrides image_strides(const ToroidOperand& x) { return image_strides({x.strides, static_cast<size_t>(x.rank)}); }
 
 // If the positions, one after the other and each a row of channels, are the rows of one matrix that is multiplied with the filters: the
 // stride of these rows.

@@ -342,9 +342,8 @@ ProductOutput output_of(const KernelCall& call, int64_t channels) {
   return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels, call.epilogue};
 }
 
-ImageStrides image_strides(const ToroidOperand& x) {
-  const int64_t* s = x.strides;
-  return x.rank == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
+ImageStrides image_strides(std::span<const int64_t> s) {
+  return s.size() == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
 }
 
 std::unique_ptr<const KernelPlan> plan_without_sums(const ConvolutionShape& shape) {
