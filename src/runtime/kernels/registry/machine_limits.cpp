@@ -128,7 +128,7 @@ double int8_flops_in_vectors(RuntimePool& pool, const ByteKernels& kernels) {
     }
     const uint32_t* pointers[ByteKernels::kMostRows];
     std::fill_n(pointers, rows, a.data());
-    kernels.multiply[rows - 1][tiles - 1](kWords, pointers, b.data(), kWords * ByteKernels::kColumns, c.data(),
+    kernels.multiply[rows - 1][tiles - 1]({pointers, 1, kWords}, b.data(), kWords * ByteKernels::kColumns, c.data(),
                                           tiles * ByteKernels::kColumns);
   });
 }

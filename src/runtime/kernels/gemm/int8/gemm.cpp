@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
-#include "runtime/kernels/gemm/int8/microkernel.h"
+#include "runtime/kernels/gemm/int8/byte_matrix.h"
 #include "runtime/kernels/gemm/packed_right_plan.h"
 #include "runtime/memory/scratch.h"
 
@@ -104,57 +103,6 @@ class InTiles {
 
 // ---- in vectors
 
-// The right side as tiles of 16 columns, and behind them, where the left's bytes are made unsigned by adding 128, what that adds to each
-// column.
-class ByteMatrix {
- public:
-  ByteMatrix(const ByteKernels& kernels, int64_t n, int64_t k)
-      : kernels_(kernels), n_(n), k_(k), words_((k + kernels.elements - 1) / kernels.elements) {}
-
-  int64_t size() const { return tiles_of(n_) * (tile_words() + ByteKernels::kColumns); }
-  int64_t words() const { return words_; }
-  int64_t tile_words() const { return words_ * ByteKernels::kColumns; }
-  const uint32_t* tile(const uint32_t* packed, int64_t i) const { return packed + i * tile_words(); }
-  const int32_t* added(const uint32_t* packed, int64_t column) const {
-    return reinterpret_cast<const int32_t*>(tile(packed, tiles_of(n_))) + column;
-  }
-
-  void pack(RuntimePool& pool, const TileMatrix& b, bool shifts, uint32_t* words) const {
-    const int64_t tiles = tiles_of(n_);
-    pool.parallel_for(tiles, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t tile = begin; tile < end; ++tile) {
-        pack_tile(b, tile, words + tile * tile_words());
-        int32_t* added = reinterpret_cast<int32_t*>(words + tiles * tile_words()) + tile * ByteKernels::kColumns;
-        shifts ? sum_columns(words + tile * tile_words(), added) : void(std::fill_n(added, ByteKernels::kColumns, 0));
-      }
-    });
-  }
-
- private:
-  void pack_tile(const TileMatrix& b, int64_t tile, uint32_t* words) const {
-    const int64_t first = tile * ByteKernels::kColumns, columns = std::min<int64_t>(ByteKernels::kColumns, n_ - first),
-                  elements = kernels_.elements;
-    const auto* data = static_cast<const int8_t*>(b.data) + first * b.column;
-    std::fill_n(words, tile_words(), 0u);
-    for (int64_t p = 0; p < k_; ++p) {
-      uint32_t* const to = words + p / elements * ByteKernels::kColumns;
-      const int64_t shift = p % elements * (32 / elements);
-      const uint32_t mask = elements == 4 ? 0xffu : 0xffffu;
-      for (int64_t j = 0; j < columns; ++j) to[j] |= (static_cast<uint32_t>(data[p * b.row + j * b.column]) & mask) << shift;
-    }
-  }
-  void sum_columns(const uint32_t* words, int32_t* added) const {
-    constexpr uint32_t kOnes = 0x01010101u;
-    const std::vector<uint32_t> ones(static_cast<size_t>(words_), kOnes);
-    const uint32_t* const row = ones.data();
-    kernels_.multiply[0][0](words_, &row, words, tile_words(), added, ByteKernels::kColumns);
-    for (int j = 0; j < ByteKernels::kColumns; ++j) added[j] = static_cast<int32_t>(static_cast<uint32_t>(added[j]) * 128u);
-  }
-
-  const ByteKernels& kernels_;
-  int64_t n_, k_, words_;
-};
-
 constexpr int64_t kBytesAtOnce = 16;
 
 // So many numbers of 16 bits.
@@ -229,6 +177,7 @@ class InVectors {
       const bool is_as_packed = !is_signed_ && a.column == 1 && kernels_.elements == 4 && s_.k % 4 == 0;
       auto* to = is_as_packed ? nullptr : reinterpret_cast<uint32_t*>(scratch_for_rows.get(some.size() * words));
       std::vector<const uint32_t*> rows;
+      rows.reserve(static_cast<size_t>(some.size()));
       for (int64_t i = some.first; i < some.last; ++i) {
         const auto* from = static_cast<const uint8_t*>(a.data) + i * a.row;
         if (is_as_packed) {
@@ -245,48 +194,25 @@ class InVectors {
   }
 
  private:
-  static constexpr int64_t kPanelTiles = ByteKernels::kMostTiles, kPanelColumns = kPanelTiles * ByteKernels::kColumns;
+  static constexpr int64_t kPanelColumns = ByteMatrix::kPanelColumns;
 
-  int64_t panels() const { return (s_.n + kPanelColumns - 1) / kPanelColumns; }
+  int64_t panels() const { return right_.panels(); }
   bool shifts() const { return is_signed_ && kernels_.elements == 4; }
 
   // To `stored`, or, where that is null, block by block to the epilogue of `out`.
   void multiply_panel(const uint32_t* right, int64_t panel, const std::vector<const uint32_t*>& rows, int64_t first_row, int32_t* stored,
                       const ProductOutput& out) const {
     constexpr int64_t kBlockRows = 8 * ByteKernels::kMostRows;  // that an epilogue gets at a time
-    int32_t block[kBlockRows * kPanelColumns];
+    alignas(64) int32_t block[kBlockRows * kPanelColumns + kReadBeyond];
     const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column);
     const bool is_direct = stored != nullptr && columns % ByteKernels::kColumns == 0;
     const int64_t row = is_direct ? s_.n : kPanelColumns;
     for (int64_t i = 0; i < std::ssize(rows); i += kBlockRows) {
-      const std::span some =
-          std::span(rows).subspan(static_cast<size_t>(i), static_cast<size_t>(std::min(kBlockRows, std::ssize(rows) - i)));
+      const int64_t count = std::min(kBlockRows, std::ssize(rows) - i);
       int32_t* const sums = is_direct ? stored + (first_row + i) * s_.n + column : block;
-      multiply_block(right, panel, some, columns, sums, row);
-      const Range taken = {first_row + i, first_row + i + std::ssize(some)};
+      right_.multiply(right, panel, {&rows[static_cast<size_t>(i)], 1, right_.words()}, count, shifts(), sums, row);
+      const Range taken = {first_row + i, first_row + i + count};
       if (!is_direct) out.take(reinterpret_cast<const float*>(block), kPanelColumns, taken, {column, column + columns});
-    }
-  }
-
-  void multiply_block(const uint32_t* right, int64_t panel, std::span<const uint32_t* const> rows, int64_t columns, int32_t* sums,
-                      int64_t row) const {
-    const int32_t* added = right_.added(right, panel * kPanelColumns);
-    const int64_t tiles = tiles_of(columns);
-    for (int64_t i = 0; i < std::ssize(rows); i += ByteKernels::kMostRows, sums += ByteKernels::kMostRows * row) {
-      const int64_t count = std::min<int64_t>(ByteKernels::kMostRows, std::ssize(rows) - i);
-      for (int64_t tile = 0; tile < tiles; tile += kernels_.tiles) {
-        const int64_t at_once = std::min<int64_t>(kernels_.tiles, tiles - tile);
-        kernels_.multiply[count - 1][at_once - 1](right_.words(), &rows[static_cast<size_t>(i)],
-                                                  right_.tile(right, panel * kPanelTiles + tile), right_.tile_words(),
-                                                  sums + tile * ByteKernels::kColumns, row);
-      }
-      if (!shifts()) continue;
-      for (int64_t r = 0; r < count; ++r) {
-        for (int64_t j = 0; j < columns; ++j) {
-          int32_t& sum = sums[r * row + j];
-          sum = static_cast<int32_t>(static_cast<uint32_t>(sum) - static_cast<uint32_t>(added[j]));
-        }
-      }
     }
   }
 

@@ -14,25 +14,40 @@ namespace {
 
 #define TOROID_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
 
+// Where a tap of the rows begins.
+template <int kRows>
+TOROID_INLINE void point_to(const ByteRows& left, int64_t tap, const std::byte* (&rows)[kRows]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) rows[i] = reinterpret_cast<const std::byte*>(left.pointers[tap * ByteRows::kStrip + i]) + left.offset;
+}
+TOROID_INLINE int word_of(const std::byte* row, int64_t word) {
+  int x;
+  std::memcpy(&x, row + word * static_cast<int64_t>(sizeof(x)), sizeof(x));
+  return x;
+}
+
 // Unrolled whole, or the sums would live in memory.
 template <int kRows, int kTiles>
-TOROID_VNNI void multiply_fours(int64_t words, const uint32_t* const* rows, const uint32_t* b, int64_t tile_words, int32_t* c,
-                                int64_t c_row) {
+TOROID_VNNI void multiply_fours(const ByteRows& left, const uint32_t* b, int64_t tile_words, int32_t* c, int64_t c_row) {
   __m512i sums[kRows][kTiles];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int t = 0; t < kTiles; ++t) sums[i][t] = _mm512_setzero_si512();
   }
-  for (int64_t word = 0; word < words; ++word, b += ByteKernels::kColumns) {
-    __m512i columns[kTiles];
+  for (int64_t tap = 0; tap < left.taps; ++tap) {
+    const std::byte* rows[kRows];
+    point_to(left, tap, rows);
+    for (int64_t word = 0; word < left.words; ++word, b += ByteKernels::kColumns) {
+      __m512i columns[kTiles];
 #pragma GCC unroll 16
-    for (int t = 0; t < kTiles; ++t) columns[t] = _mm512_loadu_si512(b + t * tile_words);
+      for (int t = 0; t < kTiles; ++t) columns[t] = _mm512_loadu_si512(b + t * tile_words);
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const __m512i x = _mm512_set1_epi32(static_cast<int>(rows[i][word]));
+      for (int i = 0; i < kRows; ++i) {
+        const __m512i x = _mm512_set1_epi32(word_of(rows[i], word));
 #pragma GCC unroll 16
-      for (int t = 0; t < kTiles; ++t) sums[i][t] = _mm512_dpbusd_epi32(sums[i][t], x, columns[t]);
+        for (int t = 0; t < kTiles; ++t) sums[i][t] = _mm512_dpbusd_epi32(sums[i][t], x, columns[t]);
+      }
     }
   }
 #pragma GCC unroll 16
@@ -43,19 +58,23 @@ TOROID_VNNI void multiply_fours(int64_t words, const uint32_t* const* rows, cons
 }
 
 template <int kRows>
-TOROID_AVX2 void multiply_pairs(int64_t words, const uint32_t* const* rows, const uint32_t* b, int64_t, int32_t* c, int64_t c_row) {
+TOROID_AVX2 void multiply_pairs(const ByteRows& left, const uint32_t* b, int64_t, int32_t* c, int64_t c_row) {
   constexpr int kLanes = 8;
   __m256i sums[kRows][2];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = _mm256_setzero_si256();
-  for (int64_t word = 0; word < words; ++word, b += ByteKernels::kColumns) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
-                  high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kLanes));
+  for (int64_t tap = 0; tap < left.taps; ++tap) {
+    const std::byte* rows[kRows];
+    point_to(left, tap, rows);
+    for (int64_t word = 0; word < left.words; ++word, b += ByteKernels::kColumns) {
+      const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                    high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kLanes));
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const __m256i x = _mm256_set1_epi32(static_cast<int>(rows[i][word]));
-      sums[i][0] = _mm256_add_epi32(sums[i][0], _mm256_madd_epi16(x, low));
-      sums[i][1] = _mm256_add_epi32(sums[i][1], _mm256_madd_epi16(x, high));
+      for (int i = 0; i < kRows; ++i) {
+        const __m256i x = _mm256_set1_epi32(word_of(rows[i], word));
+        sums[i][0] = _mm256_add_epi32(sums[i][0], _mm256_madd_epi16(x, low));
+        sums[i][1] = _mm256_add_epi32(sums[i][1], _mm256_madd_epi16(x, high));
+      }
     }
   }
 #pragma GCC unroll 16
