@@ -14,6 +14,7 @@ std::string linked_name(std::string_view kernel, std::span<const DType> inputs, 
   }
   if (kernel == "convolution") {
     const DType dtype = inputs[0];
+    if (dtype == DType::U8 && inputs[1] == DType::I8 && output == DType::I32) return "convolution.bytes";
     return dtype == DType::F32 || is_reduced_float(dtype) ? formatted("convolution.{}", to_string(dtype)) : "convolution.columns";
   }
   if (kernel == "attention") return formatted("attention.{}", to_string(output));

@@ -328,6 +328,7 @@ TEST(LibraryKernels, AreNamedByWhatDecidesTheirCode) {
       {"matmul", {DType::I8, DType::I8}, DType::I8, "matmul.integers"},
       {"matmul", {DType::F32, DType::U8, DType::F32, DType::F32}, DType::F32, "matmul.int4"},
       {"convolution", {DType::F16, DType::F16}, DType::F32, "convolution.f16"},
+      {"convolution", {DType::U8, DType::I8}, DType::I32, "convolution.bytes"},
       {"convolution", {DType::I64, DType::I64}, DType::I64, "convolution.columns"},
       {"attention", {DType::F64, DType::F64, DType::F64}, DType::F64, "attention.f64"},
       {"sort", {DType::I64}, DType::I64, "sort"},

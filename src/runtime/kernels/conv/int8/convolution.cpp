@@ -1,0 +1,195 @@
+#include "runtime/kernels/conv/int8/convolution.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/kernels/conv/int8/windows.h"
+#include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/gemm/half/gemm_amx.h"
+#include "runtime/kernels/gemm/int8/byte_matrix.h"
+#include "runtime/kernels/registry/packed_operand.h"
+#include "runtime/memory/scratch.h"
+
+namespace toroid {
+namespace {
+
+Scratch scratch_for_pointers, scratch_for_windows, scratch_for_sums;
+
+const uint8_t* image_of(const KernelCall& call) { return static_cast<const uint8_t*>(call.inputs[0].data); }
+
+// A plan of sums, which go to the call's epilogue or are stored: Loops(call, shape) has run(call, out).
+template <class Loops>
+class SumsOfBytes final : public KernelPlan {
+ public:
+  SumsOfBytes(const KernelCall& call, const ConvolutionShape& s) : columns_(s.groups * s.out_channels), loops_(call, s) {}
+
+  void run(const KernelCall& call) const override {
+    const ToroidEpilogue stored = store_as(DType::I32, call.outputs[0].data, columns_);
+    loops_.run(call, {nullptr, columns_, call.epilogue != nullptr ? call.epilogue : &stored});
+  }
+
+ private:
+  int64_t columns_;
+  Loops loops_;
+};
+template <class Loops>
+std::unique_ptr<const KernelPlan> plan_sums(const KernelCall& call) {
+  const ConvolutionShape s = convolution_shape(call);
+  if (s.is_empty()) return plan_that_runs([](const KernelCall&) {});
+  return std::make_unique<const SumsOfBytes<Loops>>(call, s);
+}
+
+void take(const ProductOutput& out, const int32_t* sums, int64_t row, Range rows, Range columns) {
+  out.take(reinterpret_cast<const float*>(sums), row, rows, columns);
+}
+
+class Fours {
+ public:
+  Fours(const KernelCall& call, const ConvolutionShape& s)
+      : slabs_(in_slabs(s.groups, s.in_channels, s.out_channels)),
+        windows_(s, image_strides(call.inputs[0]), slabs_.in),
+        matrix_(*vnni_kernels(), slabs_.out, windows_.depth()),
+        cut_(partition_of(call.pool.threads(),
+                          size_of_matrix(windows_.positions(), slabs_.count * matrix_.panels(), windows_.depth(), sizeof(uint8_t)))),
+        filters_(call, 1, windows_.layout(PackedByteFilters::For::Fours, call.inputs[1]), slabs_.count * matrix_.size(),
+                 [this](const KernelCall& each, int64_t, float* to) { pack(each, to); }) {}
+
+  void run(const KernelCall& call, const ProductOutput& out) const {
+    const auto* const filters = reinterpret_cast<const uint32_t*>(filters_.of(call));
+    const int64_t of_slab = matrix_.panels();
+    for_each_part(call.pool, windows_.positions(), slabs_.count * of_slab, cut_, [&](Range positions, Range panels) {
+      auto** const pointers = scratch_for_pointers.get<const uint32_t*>(kBlock * windows_.taps());
+      auto* const copied = scratch_for_windows.get<uint8_t>(windows_.bytes_to_copy(kBlock));
+      alignas(64) int32_t sums[kBlock * ByteMatrix::kPanelColumns + kReadBeyond];
+      for (int64_t first = positions.first; first < positions.last; first += kBlock) {
+        const int64_t count = std::min(kBlock, positions.last - first);
+        windows_.point(image_of(call), first, count, pointers, copied);
+        for (int64_t panel = panels.first; panel < panels.last; ++panel) {
+          const int64_t slab = panel / of_slab, column = panel % of_slab * ByteMatrix::kPanelColumns;
+          const ByteRows rows = {pointers, windows_.taps(), windows_.words(), slab * slabs_.in};
+          matrix_.multiply(filters + slab * matrix_.size(), panel % of_slab, rows, count, false, sums, ByteMatrix::kPanelColumns);
+          const int64_t last = std::min(column + ByteMatrix::kPanelColumns, slabs_.out);
+          take(out, sums, ByteMatrix::kPanelColumns, {first, first + count}, {slab * slabs_.out + column, slab * slabs_.out + last});
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kBlock = 8 * ByteRows::kStrip;  // positions that an epilogue gets at a time
+
+  void pack(const KernelCall& call, float* to) const {
+    for (int64_t slab = 0; slab < slabs_.count; ++slab) {
+      const std::vector<int8_t> filters = windows_.filters(call.inputs[1], slab, slabs_.out);
+      matrix_.pack(call.pool, {filters.data(), slabs_.out, 1}, false, reinterpret_cast<uint32_t*>(to) + slab * matrix_.size());
+    }
+  }
+
+  ByteSlabs slabs_;
+  ByteWindows windows_;
+  ByteMatrix matrix_;
+  Cut cut_;
+  PackedOperand filters_;
+};
+
+class Tiles {
+ public:
+  Tiles(const KernelCall& call, const ConvolutionShape& s)
+      : s_(s),
+        row_(matrix_row_stride(s, image_strides(call.inputs[0]))),
+        windows_(s, image_strides(call.inputs[0]), s.in_channels, true),
+        filters_(call, 1, windows_.layout(PackedByteFilters::For::Tiles, call.inputs[1]),
+                 packed_tiles_bytes(AmxType::Int8, depth(), s.out_channels) / kWordBytes,
+                 [this](const KernelCall& each, int64_t, float* to) { pack(each, reinterpret_cast<std::byte*>(to)); }) {}
+
+  void run(const KernelCall& call, const ProductOutput& out) const {
+    const auto* const filters = reinterpret_cast<const std::byte*>(filters_.of(call));
+    const int64_t positions = windows_.positions();
+    const uint8_t* rows = image_of(call);
+    if (!row_) rows = copy_windows(call);
+    multiply_in_tiles(AmxType::Uint8, call.pool, positions, s_.out_channels, depth(), {rows, row_.value_or(depth()), 1}, filters, out);
+  }
+
+ private:
+  // Bytes behind a window's last word's are anything where it is copied, and meet zeros.
+  int64_t depth() const { return row_ ? s_.in_channels : windows_.depth(); }
+
+  const uint8_t* copy_windows(const KernelCall& call) const {
+    constexpr int64_t kBlock = 64;
+    const int64_t positions = windows_.positions();
+    uint8_t* const copies = scratch_for_windows.get<uint8_t>(positions * depth());
+    call.pool.parallel_for(divide_up(positions, kBlock), 1, [&](int64_t begin, int64_t end) {
+      std::vector<const uint32_t*> pointers(static_cast<size_t>(divide_up(kBlock, ByteRows::kStrip) * ByteRows::kStrip));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i * kBlock, count = std::min(kBlock, positions - first);
+        windows_.point(image_of(call), first, count, pointers.data(), copies + first * depth());
+      }
+    });
+    return copies;
+  }
+
+  void pack(const KernelCall& call, std::byte* to) const {
+    const std::vector<int8_t> filters = windows_.filters(call.inputs[1], 0, s_.out_channels);
+    pack_right_tiles(AmxType::Int8, call.pool, {filters.data(), s_.out_channels, 1}, depth(), s_.out_channels, to);
+  }
+
+  ConvolutionShape s_;
+  std::optional<int64_t> row_;  // where the windows are rows of the image
+  ByteWindows windows_;
+  PackedOperand filters_;
+};
+
+class Loops {
+ public:
+  Loops(const KernelCall& call, const ConvolutionShape& s)
+      : s_(s), strides_(image_strides(call.inputs[0])), layout_(filter_layout(call.inputs[1], s)) {}
+
+  void run(const KernelCall& call, const ProductOutput& out) const {
+    const int64_t columns = s_.groups * s_.out_channels;
+    const auto* const filters = static_cast<const int8_t*>(call.inputs[1].data);
+    call.pool.parallel_for(s_.batch * s_.out_elements(), 1, [&](int64_t begin, int64_t end) {
+      auto* const sums = scratch_for_sums.get<int32_t>(columns + kReadBeyond);
+      for (int64_t i = begin; i < end; ++i) {
+        std::fill_n(sums, columns, 0);
+        for (int64_t element = 0; element < s_.kernel_elements(); ++element) add_element(call, i, element, filters, sums);
+        take(out, sums, columns, {i, i + 1}, {0, columns});
+      }
+    });
+  }
+
+ private:
+  void add_element(const KernelCall& call, int64_t position, int64_t element, const int8_t* filters, int32_t* sums) const {
+    const int64_t row = position / s_.out[2] % s_.out[1] * s_.stride[1] - s_.padding[1] + element / s_.kernel[2] * s_.dilation[1];
+    const int64_t column = position % s_.out[2] * s_.stride[2] - s_.padding[2] + element % s_.kernel[2] * s_.dilation[2];
+    if (row < 0 || row >= s_.in[1] || column < 0 || column >= s_.in[2]) return;
+    const uint8_t* bytes = image_of(call) + position / s_.out_elements() * strides_.batch + row * strides_.row + column * strides_.column;
+    for (int64_t group = 0; group < s_.groups; ++group, bytes += s_.in_channels) {
+      for (int64_t o = group * s_.out_channels; o < (group + 1) * s_.out_channels; ++o) {
+        uint32_t sum = 0;
+        for (int64_t c = 0; c < s_.in_channels; ++c) sum += static_cast<uint32_t>(bytes[c] * filters[layout_.offset(o, c, element)]);
+        sums[o] = static_cast<int32_t>(static_cast<uint32_t>(sums[o]) + sum);
+      }
+    }
+  }
+
+  ConvolutionShape s_;
+  ImageStrides strides_;
+  FilterLayout layout_;
+};
+
+}  // namespace
+
+ByteSlabs in_slabs(int64_t groups, int64_t in_channels, int64_t out_channels) {
+  constexpr int64_t kVector = ByteKernels::kColumns, kWord = 4;
+  int64_t together = groups;
+  for (int64_t some = groups; some >= 1; --some) {
+    if (groups % some == 0 && some * in_channels % kWord == 0 && some * out_channels >= kVector) together = some;
+  }
+  return {groups / together, together * in_channels, together * out_channels};
+}
+
+std::unique_ptr<const KernelPlan> plan_byte_convolution_in_loops(const KernelCall& call) { return plan_sums<Loops>(call); }
+std::unique_ptr<const KernelPlan> plan_byte_convolution_fours(const KernelCall& call) { return plan_sums<Fours>(call); }
+std::unique_ptr<const KernelPlan> plan_byte_convolution_tiles(const KernelCall& call) { return plan_sums<Tiles>(call); }
+
+}  // namespace toroid
