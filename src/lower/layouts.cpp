@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "lower/convolutions/convolution_of_bytes.h"
 #include "lower/convolutions/deep_convolution.h"
-#include "lower/convolutions/depthwise_of_bytes.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "support/match.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 // A convolution of bytes as decomposition leaves it (formula/quantization/dequantised_convolution.h): a product of integers, whose columns
 // are the channels, scaled and permuted.
-bool is_convolution_of_bytes(const Graph& graph, const Node& node) {
+bool is_product_of_windows(const Graph& graph, const Node& node) {
   const auto* permute = std::get_if<Permute>(&node.op);
   if (permute == nullptr || permute->dims.size() < 3 || permute->dims[0] != 0) return false;
   const auto rank = static_cast<int>(permute->dims.size());
@@ -64,7 +64,7 @@ std::vector<bool> channels_last_values(const Graph& graph, bool in_tiles) {
   };
   for (const Node& node : graph.nodes()) {
     const bool is_in_tiles = in_tiles && (phased_convolution(graph, node) || deep_convolution(graph, node));
-    const bool is_of_bytes = is_convolution_of_bytes(graph, node) || depthwise_of_bytes(graph, node);
+    const bool is_of_bytes = is_product_of_windows(graph, node) || is_convolution_of_bytes(graph, node);
     if (is_channels_last_convolution(graph, node) || is_of_bytes || is_in_tiles) {
       result[static_cast<size_t>(node.outputs[0])] = true;
       continue;

@@ -13,7 +13,6 @@
 #include "graph/graph.h"
 #include "lower/attention/visible_scores.h"
 #include "lower/convolutions/deep_convolution.h"
-#include "lower/convolutions/depthwise_of_bytes.h"
 #include "lower/convolutions/filter_gradient.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "lower/lower.h"
@@ -160,7 +159,7 @@ class Lowering {
   void lower_deep_convolution(const Node& node, const DeepConvolution& it);
   static bool is_in_packs(const loop::Operand& image, int pack);
   void lower_convolution_loops(const Node& node);
-  void lower_depthwise_of_bytes(const Node& node, const DepthwiseOfBytes& it);
+  void lower_convolution_of_bytes(const Node& node);
   LoadAt elements_of(ValueId id, std::string_view suffix, std::vector<sym::Expr> strides, bool is_copied);
   static bool suits_as_it_is(const loop::Operand& image);
   loop::Operand image_operand(ValueId id);

@@ -1,5 +1,6 @@
 #include "formula/quantization/dequantised_convolution.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -71,14 +72,12 @@ Tensor channels_second(Tensor y) {
   return y.builder().permute(y, back);
 }
 
-// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that copying them takes longer than what the product of
-// bytes saves?
-bool has_small_windows(const BytesConvolution& c) {
-  constexpr int64_t kMostChannels = 4, kMostCodes = 64;
-  const sym::Expr channels = c.data.quantised.size(1);
-  sym::Expr codes = channels;
-  for (const Window& window : c.windows) codes = codes * window.kernel;
-  return sym::known_le(channels, kMostChannels) && sym::known_le(codes, kMostCodes) && !sym::known_eq(codes, channels);
+// Is it a product of the codes as they lie?
+bool is_of_single_elements(const BytesConvolution& c) {
+  for (const Window& window : c.windows) {
+    if (!window.kernel.is_const(1) || !window.stride.is_const(1) || !window.padding.is_const(0)) return false;
+  }
+  return true;
 }
 
 // All channels in and out: windows of the codes as rows, filters as columns.
@@ -111,7 +110,7 @@ Tensor as_product(const BytesConvolution& c) {
   return product.defined() ? channels_second(b.reshape(product, result_sizes)) : Tensor();
 }
 
-// Signed codes as unsigned ones, the zero point moved with them.
+// Signed codes as unsigned ones, the zero point moved with them: a target multiplies these quickest (lower/convolutions).
 void make_unsigned(BytesConvolution& c) {
   if (c.data.quantised.dtype() == DType::U8) return;
   Builder& b = c.data.quantised.builder();
@@ -121,36 +120,54 @@ void make_unsigned(BytesConvolution& c) {
   c.zero += kMiddle;
 }
 
-// A channel in for each one out. Unsigned codes are multiplied quickest (lower/convolutions/depthwise_of_bytes.h).
-Tensor depthwise(BytesConvolution c) {
-  Builder& b = c.data.quantised.builder();
+// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that putting its colours next to each other takes longer
+// than what products of bytes save?
+bool has_small_windows(const BytesConvolution& c) {
+  constexpr int64_t kMostChannels = 4, kMostCodes = 64;
   const sym::Expr channels = c.data.quantised.size(1);
-  if (c.windows.size() > 2 || !sym::known_eq(c.filter.quantised.size(0), channels)) return {};
-  if (stated_zero(c.filter.zero, DType::I8) != 0 || c.filter.quantised.dtype() != DType::I8) return {};
-  int64_t taps = 1;
-  Sizes stride, dilation;
+  sym::Expr codes = channels;
+  for (const Window& window : c.windows) codes = codes * window.kernel;
+  return sym::known_le(channels, kMostChannels) && sym::known_le(codes, kMostCodes) && !sym::known_eq(codes, channels);
+}
+
+// Do groups have so few channels that vectors of floats are as quick?
+bool has_narrow_groups(const BytesConvolution& c, sym::Expr groups) {
+  constexpr int64_t kLeast = 4;
+  const bool is_depthwise = sym::known_eq(groups, c.data.quantised.size(1)) && sym::known_eq(groups, c.filter.quantised.size(0));
+  return !groups.is_const(1) && !is_depthwise && !sym::known_le(kLeast, c.filter.quantised.size(1));
+}
+
+// Codes of zero in the margin are 0 as a convolution has them, or are copied with the image.
+Tensor as_convolution(BytesConvolution c, sym::Expr groups) {
+  Builder& b = c.data.quantised.builder();
+  if (c.windows.size() > 2 || c.filter.quantised.dtype() != DType::I8 || stated_zero(c.filter.zero, DType::I8) != 0) return {};
+  if (has_narrow_groups(c, groups)) return {};
+  sym::Expr depth = c.filter.quantised.size(1);
+  Sizes stride, padding, dilation;
   for (const Window& window : c.windows) {
-    if (!window.kernel.is_const() || window.kernel.value() > kMostDepthwiseTaps) return {};
-    taps *= window.kernel.value();
+    if (!window.kernel.is_const()) return {};
+    depth = depth * window.kernel;
     stride.push_back(window.stride);
+    padding.push_back(window.padding);
     dilation.push_back(window.dilation);
   }
-  if (taps > kMostDepthwiseTaps) return {};
   make_unsigned(c);
 
   const Sizes none(stride.size(), 0);
+  const sym::Expr filters = c.filter.quantised.size(0);
   Tensor filter = b.cast(c.filter.quantised, DType::I32);
-  Tensor sums =
-      b.convolution(b.cast(channels_second(padded_codes(c)), DType::I32), filter, {}, stride, none, dilation, false, none, channels);
-  Sizes of_channels(static_cast<size_t>(sums.rank()), 1);
-  of_channels[1] = channels;
+  const bool is_padded = std::any_of(padding.begin(), padding.end(), [](sym::Expr each) { return !each.is_const(0); });
+  Tensor codes = c.zero != 0 && is_padded ? channels_second(padded_codes(c)) : c.data.quantised;
+  Tensor sums = b.convolution(b.cast(codes, DType::I32), filter, {}, stride, c.zero == 0 ? padding : none, dilation, false, none, groups);
+  Sizes of_filters(static_cast<size_t>(sums.rank()), 1);
+  of_filters[1] = filters;
   if (c.zero != 0) {
-    Tensor of_filter = b.cast(b.sum(b.reshape(filter, {channels, taps}), {1}), DType::I32);
-    sums = sums - b.reshape(b.binary(ScalarOp::Mul, of_filter, Scalar(sym::Expr(c.zero))), of_channels);
+    Tensor of_filter = b.cast(b.sum(b.reshape(filter, {filters, depth}), {1}), DType::I32);
+    sums = sums - b.reshape(b.binary(ScalarOp::Mul, of_filter, Scalar(sym::Expr(c.zero))), of_filters);
   }
   Tensor scale = b.cast(b.reshape(first_from(c.data.scale, 0), {1}), DType::F32);
-  if (c.filter.scale.defined()) scale = scale * b.cast(b.reshape(first_from(c.filter.scale, 1), {channels}), DType::F32);
-  return b.cast(sums, DType::F32) * (c.filter.scale.defined() ? b.reshape(scale, of_channels) : scale);
+  if (c.filter.scale.defined()) scale = scale * b.cast(b.reshape(first_from(c.filter.scale, 1), {filters}), DType::F32);
+  return b.cast(sums, DType::F32) * (c.filter.scale.defined() ? b.reshape(scale, of_filters) : scale);
 }
 
 }  // namespace
@@ -166,8 +183,10 @@ Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometr
   BytesConvolution bytes = {*data, *filter, *zero, {}};
   for (size_t i = 0; i < g.stride.size(); ++i)
     bytes.windows.push_back(make_window(x.sizes()[i + 2], weight.sizes()[i + 2], g.stride[i], g.padding[i], g.dilation[i], false));
-  if (g.groups.is_const(1)) return has_small_windows(bytes) ? Tensor() : as_product(bytes);
-  return sym::known_eq(g.groups, x.size(1)) ? depthwise(bytes) : Tensor();
+  if (g.groups.is_const(1) && has_small_windows(bytes)) return {};
+  const bool is_product = g.groups.is_const(1) && is_of_single_elements(bytes);
+  Tensor result = is_product ? Tensor() : as_convolution(bytes, g.groups);
+  return result.defined() || !g.groups.is_const(1) ? result : as_product(bytes);
 }
 
 }  // namespace toroid::formula

@@ -4,21 +4,19 @@
 //   w = (q - zero_q) * scale_q          =>     y = ((rows - zero_p) * scale_p) @ ((q as [k*C, O]) - zero_q) * scale_q
 //   y = convolution(x, w)
 //
-// The product becomes one of bytes (math/dequantised_product.h). Channels are last in its rows, so that a window's row is copied whole.
-// Depthwise ones become convolutions of the codes as I32, with zero_p in the margin as well, which a target multiplies as bytes
-// (lower/convolutions/depthwise_of_bytes.h). Sums are exact:
+// The product becomes one of bytes (math/dequantised_product.h). So are those of filters of one element; channels are last in its rows.
+// Others become convolutions of the codes as I32, which a target multiplies as bytes (lower/convolutions/convolution_of_bytes.h), where
+// filters have no zero points and one or two spatial dims. Their sums are exact:
 //
-//   y = (convolution(padded p, q) - zero_p * sum(q)) * (scale_p * scale_q)
+//   y = (convolution(p padded with zero_p, q) - zero_p * sum(q)) * (scale_p * scale_q)
 //
-// Other groups and transposed convolutions stay as they are: a group's rows are short.
+// Transposed convolutions stay as they are, and of several groups those of fewer than four channels each, unless they are depthwise, and
+// those whose filters have zero points.
 #pragma once
 
 #include "formula/nn/convolution.h"
 
 namespace toroid::formula {
-
-// Elements of a depthwise filter: sums of more are not written out (lower/convolutions/depthwise_of_bytes.h).
-constexpr int64_t kMostDepthwiseTaps = 49;
 
 // x [N, C, i…], weight [O, C, k…], both F32; the geometry has an entry a dim. [N, O, o…], without bias. Undefined where the tensors are
 // not such, where scale or zero point of x differ within it or those of the weight within an output channel.

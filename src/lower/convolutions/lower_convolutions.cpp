@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "lower/convolutions/convolution_loops.h"
+#include "lower/convolutions/convolution_of_bytes.h"
 #include "lower/convolutions/deep_convolution.h"
-#include "lower/convolutions/depthwise_of_bytes.h"
 #include "lower/convolutions/filter_gradient.h"
 #include "lower/convolutions/packed_convolution.h"
 #include "lower/convolutions/phased_convolution.h"
@@ -21,7 +21,6 @@ constexpr int kOfNarrow = 4;  // channels of a group that fill no pack
 
 // The bias is left to whatever is done with the result besides.
 void Lowering::lower_convolution(const Node& node) {
-  if (const auto it = depthwise_of_bytes(graph_, node)) return lower_depthwise_of_bytes(node, *it);
   if (options_.convolutions_in_tiles) {
     const bool is_main = is_main_graph();  // a subgraph's inputs may begin anywhere
     if (const auto it = filter_gradient_of(graph_, node); it && is_main) return lower_filter_gradient(node, *it);
@@ -30,6 +29,7 @@ void Lowering::lower_convolution(const Node& node) {
     if (const auto it = deep_convolution(graph_, node)) return lower_deep_convolution(node, *it);
   }
   if (options_.convolutions_as_loops) return lower_convolution_loops(node);
+  if (is_convolution_of_bytes(graph_, node)) return lower_convolution_of_bytes(node);
   if (!is_channels_last_convolution(graph_, node)) return lower_call(node, true);
   const ValueId id = node.outputs[0];
   loop::Call call{node.op, {image_operand(node.inputs[0]), filter_operand(node.inputs[1])}};
@@ -217,18 +217,14 @@ void Lowering::lower_convolution_loops(const Node& node) {
   define_convolution(node, out);
 }
 
-void Lowering::lower_depthwise_of_bytes(const Node& node, const DepthwiseOfBytes& it) {
-  const ValueId id = node.outputs[0], weight = node.inputs[1];
-  const LoadAt image_at = elements_of(it.image, "_channels_innermost", channels_last_strides(sizes(it.image)),
-                                      !operand(it.image, false).strides[1].is_const(1));
-  const BufferId weights = copy_of(weight, "_by_tap", DType::I32, filters_innermost_strides(sizes(weight))).buffer;
-  const LoadAt weight_at = [&](const std::vector<sym::Expr>& index) {
-    return exprs().convert(exprs().convert(exprs().load(weights, index, DType::I32), DType::I16), DType::I32);  // narrow_products.h
-  };
-  std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-  const ExprId value = depthwise_sum(exprs(), std::get<Convolution>(node.op), it, axes, image_at, weight_at);
-  define(id, std::move(axes), value, {node.provenance});
-  realise_if_worth_it(id);
+void Lowering::lower_convolution_of_bytes(const Node& node) {
+  const ValueId id = node.outputs[0], codes = graph_.producer(node.inputs[0]).inputs[0],
+                filters = graph_.producer(node.inputs[1]).inputs[0];
+  loop::Operand image = operand(codes, false);
+  if (!image.strides[1].is_const(1)) image = copy_of(codes, "_channels_innermost", DType::U8, channels_last_strides(sizes(codes)));
+  const BufferId out = new_buffer(id);
+  add_computation(loop::Call{node.op, {image, operand(filters, false)}}, {out}, {node.provenance});
+  define_buffer(id, out);
 }
 
 // What is in memory, or a copy of it.

@@ -113,18 +113,18 @@ Kernel with_columns(const loop::LoopProgram& program, Kernel kernel, std::vector
 bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs) {
   if (outputs.size() != 1) return false;
   const loop::Buffer& result = program.buffer(outputs[0]);
-  if (std::holds_alternative<Matmul>(call.op)) {
-    const DType left = program.buffer(call.operands[0].buffer).dtype, right = program.buffer(call.operands[1].buffer).dtype;
-    const bool is_sum_of_bytes = result.dtype == DType::I32 && right == DType::I8 && (left == DType::I8 || left == DType::U8);
-    return result.dtype == DType::F32 || is_reduced_float(result.dtype) || is_sum_of_bytes;
-  }
   const auto* convolution = std::get_if<Convolution>(&call.op);
-  if (!is_reduced_float(result.dtype) && result.dtype != DType::F32) return false;
+  const bool is_matmul = std::holds_alternative<Matmul>(call.op);
+  if (!is_matmul && convolution == nullptr) return false;
+  const bool is_float = result.dtype == DType::F32 || is_reduced_float(result.dtype);
+  const DType left = program.buffer(call.operands[0].buffer).dtype, right = program.buffer(call.operands[1].buffer).dtype;
+  const bool is_sum_of_bytes = result.dtype == DType::I32 && right == DType::I8 && (left == DType::U8 || (is_matmul && left == DType::I8));
+  if (!is_float && !is_sum_of_bytes) return false;
+  if (is_matmul) return true;
   // On a processor convolutions of float16 are of copies in float32.
   if (result.dtype == DType::F16 && program.buffer(call.operands[0].buffer).dtype != DType::F16) return false;
   // With three dims none is, and the channels lie next to each other where each of the dims has one element.
-  return convolution != nullptr && !convolution->transposed && convolution->stride.size() <= 2 && call.operands.size() == 2 &&
-         result.strides[1].is_const(1);
+  return !convolution->transposed && convolution->stride.size() <= 2 && call.operands.size() == 2 && result.strides[1].is_const(1);
 }
 
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation) {

@@ -51,13 +51,25 @@ TEST(DequantisedProduct, OfTwoDequantisedFactorsIsOneOfIntegers) {
       "i32 of i8");
 }
 
-TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfTheirWindows) {
+TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfIntegers) {
   const std::string inputs = "x: u8[2, 6, 9, 9], q: i8[8, 6, 3, 3], s: f32[8], z: i64[8], e: f64[], zero: i64[]";
   const std::string filters =
       "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
       "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n";
-  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n", true), "i32 of i8");
-  EXPECT_EQ(products_of(inputs, filters + "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n"), "convolution of f32");
+  const std::string strided = "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n";
+  EXPECT_EQ(products_of(inputs, filters + strided, true), "i32 of i8");  // of windows, where zero points may be any
+  EXPECT_EQ(products_of(inputs, filters + strided), "convolution of f32");
+  const auto with_zeros_known = [&](int kernel, const std::string& convolution) {
+    return products_of(fmt::format("x: u8[2, 6, 9, 9], q: i8[8, 6, {0}, {0}], s: f32[8]", kernel),
+                       fmt::format("  w: f32[8, 6, {0}, {0}] = quantized_decomposed::dequantize_per_channel(q, s, none, 0, -128, 127, "
+                                   "dtype.i8)\n  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, "
+                                   "dtype.u8)\n",
+                                   kernel) +
+                           convolution,
+                       true);
+  };
+  EXPECT_EQ(with_zeros_known(3, strided), "convolution of i32");
+  EXPECT_EQ(with_zeros_known(1, "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w)\n"), "i32 of i8");  // of single elements
   // Of a zero point that is not known the margins would not be either.
   EXPECT_EQ(products_of(inputs,
                         "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
