@@ -65,13 +65,16 @@ class RowSplitter {
 
 namespace {
 
+// So many pieces of what is left of the rows. Out of line: the loop that it is called beside is compiled without vectors, among which the
+// compiler keeps addresses in their registers. That takes 2.5 % longer.
 #ifdef __x86_64__
-TOROID_AVX512 void split(RowsToSplit& rows) {
+TOROID_AVX512 __attribute__((noinline)) void split_pieces(RowsToSplit& rows, int64_t pieces) {
   RowSplitter splitter(&rows);
-  for (int64_t left = rows.left(); left > 0; --left) splitter.next();
+  for (; pieces > 0; --pieces) splitter.next();
   splitter.give_back();
 }
-
+#else
+void split_pieces(RowsToSplit&, int64_t) {}
 #endif
 
 // A sum in a tile's register is rounded with each of the six products of parts, small ones too: it errs more than one that as many float32s
@@ -112,58 +115,20 @@ struct SumsOfBlock {
 #endif
 };
 
-struct NoRows {
-  TOROID_INLINE explicit NoRows(RowsToSplit*) {}
-  TOROID_INLINE void next() {}
-  TOROID_INLINE void give_back() {}
-};
-
-#define TOROID_ROWS NoRows
 #ifdef __x86_64__
-// By itself the loop is compiled without vectors: among them the compiler keeps addresses in their registers, which takes 2.5 % longer.
-namespace alone {
 #define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16")))
 #include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
 #undef TOROID_TARGET
-}  // namespace alone
-
-#undef TOROID_ROWS
-#define TOROID_ROWS RowSplitter
-namespace beside_rows {
-#define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
-#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
-#undef TOROID_TARGET
-}  // namespace beside_rows
-#include "runtime/kernels/isa/emulated_amx.inc"
-}  // namespace
-#undef TOROID_ROWS
-#define TOROID_ROWS CalledRowSplitter
-// Symbols of their own, which packages may leave out (package/level_code.sh).
-namespace emulated_beside_rows {
-// Emulation takes little code rather than little time.
-struct CalledRowSplitter {
-  TOROID_AVX512 explicit CalledRowSplitter(RowsToSplit* rows) : splitter(rows) {}
-  TOROID_AVX512 __attribute__((noinline)) void next() { splitter.next(); }
-  TOROID_AVX512 void give_back() { splitter.give_back(); }
-  RowSplitter splitter;
-};
-#define TOROID_TARGET TOROID_AVX512
-#include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
-#undef TOROID_TARGET
-}  // namespace emulated_beside_rows
-#undef TOROID_ROWS
-#define TOROID_ROWS NoRows
-#else
-#include "runtime/kernels/isa/emulated_amx.inc"
-}  // namespace
 #endif
+#include "runtime/kernels/isa/emulated_amx.inc"
+}  // namespace
 
-namespace emulated_alone {
+// Symbols of its own, which packages may leave out (package/level_code.sh).
+namespace emulated {
 #define TOROID_TARGET
 #include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
 #undef TOROID_TARGET
-}  // namespace emulated_alone
-#undef TOROID_ROWS
+}  // namespace emulated
 
 void RowsToSplit::split_plainly() {
   for (; !rows_.empty(); rows_ = rows_.subspan(1), step_ = steps_.first) {
@@ -184,7 +149,7 @@ bool RowsToSplit::finish() {
   if (left() <= 0) return fit_;
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) {
-    split(*this);
+    split_pieces(*this, left());
     return fit_;
   }
 #endif
@@ -193,12 +158,12 @@ bool RowsToSplit::finish() {
 }
 
 void multiply_tiles_of_parts(const PartsStrip& strip) {
+  int64_t to_split = 0;
 #ifdef __x86_64__
-  const bool splits = strip.rows != nullptr && strip.pieces > 0 && strip.rows->left() > 0 && vector_set() == VectorSet::Avx512;
-  if (machine().isa.amx) return splits ? beside_rows::multiply(strip) : alone::multiply(strip);
-  if (splits) return emulated_beside_rows::multiply(strip);
+  if (strip.rows != nullptr && vector_set() == VectorSet::Avx512) to_split = strip.rows->left();
+  if (machine().isa.amx) return multiply(strip, to_split);
 #endif
-  emulated_alone::multiply(strip);
+  emulated::multiply(strip, to_split);
 }
 
 }  // namespace toroid
