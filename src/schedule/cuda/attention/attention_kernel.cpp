@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostWidth = 256;
 constexpr int kBoxColumns = 64;
 constexpr int64_t kSplitRows = 16, kMostSplitRows = 128;  // of a tile; of all that share keys
-constexpr int64_t kManyQueries = 2048;  // from here on three groups of 64 are quicker than two, where their rows are short
+constexpr int64_t kManyQueries = 2048;                    // from here on more groups of 64 are quicker than two, where their rows are short
 // So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to
 // go on from one to the next.
 constexpr int64_t kFewQueries = 256, kManyHeads = 4 * kMultiprocessors;
@@ -163,17 +163,22 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
     const auto sizes = in_four_dims(q, 1);
     const int64_t queries = sym::evaluate_hint(sizes[2]), heads = sym::evaluate_hint(sizes[0] * sizes[1]);
     if (kernel.width != 64 || mask) return kernel;
-    if (queries >= kManyQueries) kernel.groups = 3;
-    if (!op.causal && queries > kFewQueries / 2 && queries <= kFewQueries && heads >= kManyHeads) {
+    const auto take_four_groups = [&] {
       kernel.groups = kFewQueries / 64;
       kernel.keys = 64;
       kernel.stages = 4;
-      return kernel;
-    }
+    };
+    const bool has_few_queries = !op.causal && queries > kFewQueries / 2 && queries <= kFewQueries && heads >= kManyHeads;
     const sym::Expr all_keys = in_four_dims(v, 1)[2];
-    if (!op.causal && kernel.folds_scale && all_keys.is_const() && all_keys.value() > kHopperKeys && all_keys.value() <= kFewKeys) {
+    if (has_few_queries) {
+      take_four_groups();
+    } else if (!op.causal && kernel.folds_scale && all_keys.is_const() && all_keys.value() > kHopperKeys && all_keys.value() <= kFewKeys) {
       kernel.whole = true;
       kernel.keys = all_keys.value() <= 192 ? 192 : all_keys.value() <= 208 ? 208 : 256;
+    } else if (queries >= kManyQueries && kernel.folds_scale) {
+      take_four_groups();  // whose weights seldom need maxima
+    } else if (queries >= kManyQueries) {
+      kernel.groups = 3;
     }
     return kernel;
   }
