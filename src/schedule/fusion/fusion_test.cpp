@@ -319,6 +319,24 @@ TEST_P(ScheduleText, IsTheGoldens) {
 }
 INSTANTIATE_TEST_SUITE_P(Rows, ScheduleText, testing::ValuesIn(kGoldens), [](const auto& row) { return row.param.name; });
 
+// Masks have the random state in common, which is no reason to draw them all with the first one.
+TEST(Fusion, AMaskOfDropoutIsDrawnWhereItIsUsed) {
+  const std::string text = to_string(scheduled(R"(
+graph(x: f32[8, 256, 512], w: f32[512, 512], v: f32[512, 512]) {
+  a: f32[8, 256, 512] = aten::matmul(x, w)
+  b: f32[8, 256, 512], m: bool[8, 256, 512] = aten::native_dropout(a, 0.1, True)
+  c: f32[8, 256, 512] = aten::matmul(b, v)
+  d: f32[8, 256, 512], n: bool[8, 256, 512] = aten::native_dropout(c, 0.1, True)
+  return d, m, n
+})")
+                                         .schedule);
+  const size_t first = text.find("store m["), between = text.rfind("call "), second = text.find("store n[");
+  ASSERT_NE(first, std::string::npos) << text;
+  ASSERT_NE(second, std::string::npos) << text;
+  EXPECT_LT(first, between) << text;
+  EXPECT_LT(between, second) << text;
+}
+
 using Names = std::vector<std::string>;
 
 // "stage: fetch buffer" and "around: buffer" of a program's first kernel.

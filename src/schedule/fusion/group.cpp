@@ -240,11 +240,12 @@ class Grouping {
   }
 
   // Is a good part of what `c` or the group reads an element that both read at the same time? Rows and columns of one
-  // square matrix are not: together they would run slower than apart.
+  // square matrix are not: together they would run slower than apart. The random state is no data: the masks of all layers' dropouts read
+  // nothing else, and would all be computed in the first layer's kernel.
   bool reads_alike(size_t g, size_t c, const sym::Substitution& axes) const {
     std::set<loop::BufferId> alike;
     for (const loop::Load* mine : loads_[c]) {
-      if (alike.count(mine->buffer)) continue;
+      if (alike.count(mine->buffer) || program_.buffer(mine->buffer).kind == loop::BufferKind::RandomState) continue;
       const std::vector<sym::Expr> index = substituted(mine->index, axes);
       for (const Member& member : groups_[g].members) {
         for (const loop::Load* load : loads_[member.computation]) {
