@@ -53,6 +53,18 @@ graph(x: f32[64, 128], w: f32[256, 128], b: f32[256]) {
   y: f32[64, 256] = aten::gelu(h)
   return y
 })"},
+    {"product_of_bytes_and_rounding", R"(
+graph(x: u8[64, 96], w: i8[96, 80], s: f32[80]) {
+  a: i32[64, 96] = aten::to.dtype(x, dtype.i32)
+  b: i32[96, 80] = aten::to.dtype(w, dtype.i32)
+  p: i32[64, 80] = aten::mm(a, b)
+  f: f32[64, 80] = aten::to.dtype(p, dtype.f32)
+  h: f32[64, 80] = aten::mul.Tensor(f, s)
+  c: f32[64, 80] = aten::clamp(h, 0, 255)
+  r: f32[64, 80] = aten::round(c)
+  y: u8[64, 80] = aten::to.dtype(r, dtype.u8)
+  return y
+})"},
     {"sum_of_columns", R"(
 graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])
@@ -155,6 +167,21 @@ graph(x: f32[4096]) {{
   EXPECT_NE(kernel.find("op_mul_low_v("), std::string::npos) << kernel;
   EXPECT_NE(kernel.find("op_add_mul_low_v("), std::string::npos) << kernel;
   EXPECT_EQ(kernel_of("i8").find("mul_low_v("), std::string::npos);  // whose upper halves would be multiplied too
+}
+
+TEST(Generate, SumsOfBytesThatBecomeWiderAreTakenRowByRow) {
+  const std::string kernel = generated(R"(
+graph(x: u8[64, 96], w: i8[96, 80], s: f32[80]) {
+  a: i32[64, 96] = aten::to.dtype(x, dtype.i32)
+  b: i32[96, 80] = aten::to.dtype(w, dtype.i32)
+  p: i32[64, 80] = aten::mm(a, b)
+  f: f32[64, 80] = aten::to.dtype(p, dtype.f32)
+  y: f32[64, 80] = aten::mul.Tensor(f, s)
+  return y
+})")
+                                 .kernels.at(0)
+                                 .text;
+  EXPECT_NE(kernel.find("for (int64_t row = first_row; row < last_row; ++row)"), std::string::npos) << kernel;
 }
 
 TEST(Generate, PostOperationsHaveNoKernel) {

@@ -210,6 +210,7 @@ std::string identifier(std::string_view text) {
                                                 "fold_turns",
                                                 "for_rows",
                                                 "for_lanes_in_turn",
+                                                "for_lanes_of_rows",
                                                 "gather_runs",
                                                 "lanes_to",
                                                 "load_backward",

@@ -159,19 +159,31 @@ bool NestPrinter::goes_through_rows(const schedule::Grid& grid) const {
   return kernel_.vector == VectorAlong::Outer && !kernel_.tile && !grid.axes.empty() && !grid.blocks.is_const(1) && !kernel_.inner.empty();
 }
 
+bool NestPrinter::goes_down_columns() const {
+  if (!kernel_.product || exprs_.dtype(*kernel_.product) != DType::I32 || assertions_) return false;
+  return std::all_of(kernel_.writes.begin(), kernel_.writes.end(),
+                     [&](loop::BufferId id) { return size_bytes(program_.buffer(id).dtype) == 1; });
+}
+
+std::vector<std::string> NestPrinter::place_of_row() {
+  std::vector<std::string> lines;
+  decode_task({kernel_.outer.begin(), kernel_.outer.end() - 1}, "row", lines);
+  return lines;
+}
+
 KernelSource NestPrinter::print_epilogue(const std::vector<std::string>& body, std::string_view linkage) {
   source_.is_epilogue = true;
   print_header(kernel_.provenance);
   std::optional<TextBuffer::Scope> function(text_.block(signature(linkage)));
   text_.write(fmt::format("constexpr int W = {};", wide_elements() ? "kLanes8" : "kLanes4"));
   print_checked_buffers();
-  {
-    auto loop = text_.block("for (int64_t row = first_row; row < last_row; ++row) {");
-    std::vector<std::string> lines;
-    decode_task({kernel_.outer.begin(), kernel_.outer.end() - 1}, "row", lines);
-    for (const std::string& line : lines) text_.write(line);
-    for (const std::string& line : body) text_.write(line);
+  std::optional<TextBuffer::Scope> loop;
+  if (!goes_down_columns()) {
+    loop.emplace(text_.block("for (int64_t row = first_row; row < last_row; ++row) {"));
+    for (const std::string& line : place_of_row()) text_.write(line);
   }
+  for (const std::string& line : body) text_.write(line);
+  loop.reset();
   function.reset();
   source_.text = text_.str();
   return std::move(source_);

@@ -45,8 +45,12 @@ class NestPrinter : KernelPrinter {
   // Does the next task have the same columns of the rows behind? A thread has tasks that follow each other. Where each goes through rows,
   // that takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
   bool goes_through_rows(const schedule::Grid& grid) const;
-  // The loop over a block's rows; inside, `body` runs over its columns.
+  // Does the loop over a block's rows lie inside that over its columns, so that what is read by columns stays in registers? So it does where
+  // sums become bytes alone: of wider elements memory is the slower one, which is written row by row.
+  bool goes_down_columns() const;
+  // The loop over a block's rows; inside, `body` runs over its columns, or the other way around.
   KernelSource print_epilogue(const std::vector<std::string>& body, std::string_view linkage);
+  std::vector<std::string> place_of_row();  // the lines that find it
   std::string block_place() {
     const bool is_of_integers = exprs_.dtype(*kernel_.product) == DType::I32;
     return fmt::format("{} + (row - first_row) * row_stride + ({} - first)",
@@ -134,6 +138,8 @@ class NestPrinter : KernelPrinter {
   // The innermost loops over several rows at once, and over the lanes of one.
   void print_rows(StageLoops& loops);
   void print_lanes(StageLoops& loops);
+  // Of an epilogue: the loops over columns and, inside, rows.
+  void print_columns(const std::vector<std::string>& of_rows, StageLoops& loops);
 
   // Of columns: are all rows taken at once, and do the accumulators have a part of them each?
   bool has_turns_of_parts(const Stage& stage) const;

@@ -106,6 +106,11 @@ void NestPrinter::print_stage(const Stage& stage, std::vector<std::string>& out)
   const AroundLoops around = print_statements(stage, has_vector);
 
   const std::vector<std::string> level0 = body_.take_level(0);
+  if (goes_down_columns()) {  // it has stores alone
+    out.insert(out.end(), around.before.begin(), around.before.end());
+    StageLoops loops = {stage, std::move(axes), around, has_vector, innermost, out};
+    return print_columns(level0, loops);
+  }
   // Accumulators first: without any loop, level 0 is the body itself.
   for (const auto* lines : std::initializer_list<const std::vector<std::string>*>{&around.before, &condition_values, &level0, &condition})
     out.insert(out.end(), lines->begin(), lines->end());
@@ -181,6 +186,16 @@ void NestPrinter::print_rows(StageLoops& loops) {
   }
   loops.close("});");
   if (loops.has_blocks_of_rows()) loops.close_blocks();
+}
+
+// The values that are the same for all columns come before them, for each row.
+void NestPrinter::print_columns(const std::vector<std::string>& of_rows, StageLoops& loops) {
+  loops.open(fmt::format("for_lanes_of_rows<W>(first, last, first_row, last_row, [&](auto lanes, int64_t {}, int64_t row) INLINE_BODY {{",
+                         vector_name()));
+  loops.add(place_of_row());
+  loops.add(of_rows);
+  loops.add(body_.take_level(loops.innermost));
+  loops.close("});");
 }
 
 void NestPrinter::print_lanes(StageLoops& loops) {
