@@ -45,6 +45,9 @@ def programs(torch):
     heads = lambda count, length, width: tuple(make(2, count, length, width) for _ in range(3))
     yield "attention_64", attention(), heads(3, 300, 64)
     yield "attention_128_causal", attention(is_causal=True), heads(2, 520, 128)
+    q, k, v = heads(1, 2100, 64)
+    k[:, :, 700::701] *= 60  # beyond what weights relative to earlier maxima may be
+    yield "attention_64_peaks", attention(), (q, k, v)
     yield "attention_mask", attention(), (*heads(2, 257, 64), make(2, 2, 257, 257))
     yield "attention_96", attention(is_causal=True), heads(2, 200, 96)
     yield "attention_decode", attention(), (make(2, 4, 1, 128), make(2, 4, 1000, 128), make(2, 4, 1000, 128))

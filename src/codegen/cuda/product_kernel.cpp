@@ -23,6 +23,7 @@
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/convolutions/group_tiles.h"
 #include "schedule/cuda/cuda_grid.h"
+#include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
 
 namespace toroid::codegen::cuda {
@@ -50,14 +51,17 @@ class ProductPrinter : public ThreadPrinter {
     print_sizes(sizes);
     const bool is_float8 = shape_.factors == schedule::Factors::Floats8;
     const std::string_view element = is_float8 ? "e4m3" : storage_type(program_.buffer(shape_.a.buffer).dtype);
-    const std::string type =
-        fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}{}>", element, tiles.rows, tiles.columns, tiles.stages, tiles.cluster,
-                    tiles.ping_pong, shape_.a.transposed, shape_.b.transposed, tiles.shares > 0 ? fmt::format(", {}", tiles.shares) : "");
+    const auto work = step.epilogue ? std::optional(schedule::work_of_epilogue(program_, *step.epilogue, step.outputs[0])) : std::nullopt;
+    const bool permuted = schedule::has_permuted_columns(shape_, tiles, work);
+    const std::string_view further = permuted ? ", true" : "";
+    const std::string type = fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}{}>", element, tiles.rows, tiles.columns, tiles.stages,
+                                         tiles.cluster, tiles.ping_pong, shape_.a.transposed, shape_.b.transposed,
+                                         permuted || tiles.shares > 0 ? fmt::format(", {}{}", tiles.shares, further) : "");
     sums_to(fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes), step);
     const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
                                                tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");
     finish(step.provenance, attributes);
-    const auto maps = schedule::tensor_maps(shape_, tiles);
+    const auto maps = schedule::tensor_maps(shape_, tiles, permuted);
     return {.source = std::move(source_),
             .preludes = {.special = body_.is_special, .products = true},
             .tensor_maps = {maps.begin(), maps.end()}};

@@ -14,6 +14,7 @@ namespace {
 constexpr int kAlignedElements = 8;  // 16 bytes of them
 constexpr int64_t kLeastInt4Group = 32;
 constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;
+constexpr int kPermutedColumns = 32;  // four eights, of which the four threads of a row have one each
 
 bool is_aligned(sym::Expr elements) { return sym::known_divisible(elements, kAlignedElements); }
 
@@ -299,7 +300,28 @@ std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optio
   return best;
 }
 
-std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles) {
+bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, const std::optional<EpilogueWork>& work) {
+  constexpr double kMostOperations = 48;
+  constexpr int kWarpRows = 16, kManyRows = 128;  // of a warpgroup, for which what an epilogue has of columns is loaded once
+  const bool has_one_matrix = shape.b.transposed && shape.b.inner_stride.is_const(0) && shape.b.outer_stride.is_const(0);
+  if (shape.factors != Factors::Floats16 || !has_one_matrix || tiles.depth_warps > 0 || tiles.cluster > 1) return false;
+  if (!sym::known_divisible(shape.rows, kWarpRows) || !sym::known_divisible(shape.columns, kPermutedColumns)) return false;
+  return !work || (tiles.ping_pong && tiles.rows >= kManyRows && work->operations <= kMostOperations);
+}
+
+// Rows of a tile in shared memory are the first pairs of all eights of columns, then the second ones: the second dim is the column in its
+// pair, the third the eight, the fourth the pair in its eight.
+TensorMap map_of_permuted(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kPair = 2, kEight = 8, kPairs = kEight / kPair;
+  const ProductShape::Side& side = shape.b;
+  return {.buffer = side.buffer,
+          .offset = side.offset,
+          .sizes = {shape.depth, kPair, sym::floor_div(shape.columns, kEight), kPairs},
+          .strides = {1, side.stride, side.stride * kEight, side.stride * kPair},
+          .box = {tile_depth(shape), kPair, tiles.columns / kEight, kPairs}};
+}
+
+std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted) {
   const auto map = [&](const ProductShape::Side& side, sym::Expr rows, sym::Expr columns, int box_rows) {
     // One size of batches where all have the same matrix.
     const auto count = [](sym::Expr stride, sym::Expr size) { return stride.is_const(0) ? sym::Expr(1) : size; };
@@ -315,7 +337,8 @@ std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& 
   };
   const int columns_of_block = tiles.columns / tiles.cluster, depth_of_block = kTileDepth / tiles.cluster;
   return {map(shape.a, shape.rows, shape.depth, shape.a.transposed ? kTileDepth : tiles.rows),
-          map(shape.b, shape.depth, shape.columns, shape.b.transposed ? columns_of_block : depth_of_block)};
+          permuted ? map_of_permuted(shape, tiles)
+                   : map(shape.b, shape.depth, shape.columns, shape.b.transposed ? columns_of_block : depth_of_block)};
 }
 
 }  // namespace toroid::schedule

@@ -74,6 +74,12 @@ double seconds_of_library(const ProductShape& shape);
 // epilogue's work.
 std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
 
+// Are the right side's columns permuted in shared memory, so that threads have sums of eight neighbours in registers? They need no exchange
+// in shared memory then, whose bandwidth tensor cores take nearly all of. But an epilogue's text is there for each eight: it may have few
+// operations, and a warpgroup has enough rows for what is loaded of columns. TMA permutes only contiguous columns, of one matrix for all
+// batches; 16-bit floats only. `work`: of the epilogue, if there is one.
+bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, const std::optional<EpilogueWork>& work);
+
 // One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings. Of images (im2col) also where
 // its pixels lie, along columns and rows; else `steps` are 0.
 struct TensorMap {
@@ -83,6 +89,6 @@ struct TensorMap {
   std::array<int, 4> box;
   std::array<sym::Expr, 2> lower = {0, 0}, upper = {0, 0}, steps = {0, 0};
 };
-std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles);
+std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted);
 
 }  // namespace toroid::schedule

@@ -145,10 +145,38 @@ TEST(ProductTiles, MapsOf8BitFloatsHaveStridesInPiecesOf16Bytes) {
   const std::optional<GpuTiles> tiles = choose_tiles(shape, std::nullopt);
   ASSERT_TRUE(tiles.has_value());
   EXPECT_LE(shared_bytes_of(*tiles), kMostSharedBytes);
-  for (const TensorMap& map : tensor_maps(shape, *tiles)) {
+  for (const TensorMap& map : tensor_maps(shape, *tiles, has_permuted_columns(shape, *tiles, std::nullopt))) {
     EXPECT_EQ(map.box[0], 128) << "a line of shared memory";
     for (size_t d = 1; d < map.strides.size(); ++d) EXPECT_TRUE(sym::known_divisible(map.strides[d], 16)) << d;
   }
+}
+
+TEST(ProductTiles, PermuteContiguousColumnsOfOneMatrix) {
+  ProductShape shape{.rows = 8192, .columns = 4096, .depth = 1024};
+  shape.a.stride = 1024;
+  shape.b = {.buffer = {}, .transposed = true, .stride = 1024};
+  const GpuTiles tiles{.rows = 128, .columns = 192, .ping_pong = true};
+  EXPECT_TRUE(has_permuted_columns(shape, tiles, std::nullopt));
+  const GpuTiles low{.rows = 64, .columns = 256, .ping_pong = true};
+  EXPECT_TRUE(has_permuted_columns(shape, low, std::nullopt));
+  EXPECT_FALSE(has_permuted_columns(shape, low, EpilogueWork{.operations = 20})) << "few rows for what it loads of columns";
+  // Row 48 j + 2 q + e in shared memory is column 8 q + 2 j + e: a thread's registers have 2 of each 8 rows.
+  const TensorMap map = tensor_maps(shape, tiles, true)[1];
+  EXPECT_EQ(map.box, (std::array{64, 2, 24, 4}));
+  EXPECT_EQ(map.strides, (std::array<sym::Expr, 4>{1, 1024, 8192, 2048}));
+  EXPECT_EQ(map.sizes, (std::array<sym::Expr, 4>{1024, 2, 512, 4}));
+
+  EXPECT_TRUE(has_permuted_columns(shape, tiles, EpilogueWork{.operations = 20}));
+  EXPECT_FALSE(has_permuted_columns(shape, tiles, EpilogueWork{.operations = 100})) << "its text would be there twenty times";
+  const auto with = [&](auto change) {
+    ProductShape changed = shape;
+    change(changed);
+    return has_permuted_columns(changed, tiles, std::nullopt);
+  };
+  EXPECT_FALSE(with([](ProductShape& s) { s.rows = 8200; }));
+  EXPECT_FALSE(with([](ProductShape& s) { s.columns = 4104; }));
+  EXPECT_FALSE(with([](ProductShape& s) { s.b.transposed = false; }));
+  EXPECT_FALSE(with([](ProductShape& s) { s.b.inner_stride = 4096 * 1024; })) << "a matrix for each batch";
 }
 
 TEST(ProductTiles, Of8BitFloatsAreWideForManyRowsAndManyForFew) {
