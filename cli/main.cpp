@@ -2,6 +2,7 @@
 // status is then 1, and 2 for a command line that cannot be understood.
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -88,6 +89,8 @@ extern "C" __attribute__((visibility("default"))) int toroid_main(int argc, char
     return status;
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.report());
+  } catch (const std::filesystem::filesystem_error& error) {
+    fmt::print(stderr, "error: {} cannot be used: {}\n  help: check the path\n", error.path1().string(), error.code().message());
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n  help: this is a bug in toroid; please report it\n", error.what());
   }

@@ -44,6 +44,14 @@ TEST_F(Cli, CompileTimesEachPassAndDumpsItsChanges) {
                  "  help: give it the text of an earlier level\n");
 }
 
+TEST_F(Cli, AFileInTheWayOfAFolderIsToldOf) {
+  write_file_atomically(path("taken"), "");
+  for (const char* flag : {"--dump-ir", "--save-source"}) {
+    expect_refusal(compile_digits({flag, path("taken").string()}),
+                   "error: FOLDER/taken cannot be used: Not a directory\n  help: check the path\n");
+  }
+}
+
 // As compile does for such a machine.
 TEST_F(Cli, OptMultipliesBytesWhereTheMachineIsQuickerWithThem) {
   write_file_atomically(path("bytes.txt"), R"(graph(x: u8[1, 8, 5, 5], q: i8[8, 8, 1, 1]) {
