@@ -60,8 +60,8 @@ def _partition(keeps_random: bool) -> Callable:
 
 
 def _cut(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
-    """PyTorch's own merging of equal nodes, before the cut, loads all that Inductor lowers: a second of the first step. It is left to graphs
-    whose operators write to memory."""
+    """PyTorch's own merging of equal nodes, before the cut, loads all that Inductor lowers: a second of the first step. It is left to
+    graphs whose operators write to memory."""
     joint.graph.eliminate_dead_code()
     is_merged = not common_subexpressions.writes_to_memory(joint.graph)
     if is_merged and functorch_config.cse:
