@@ -17,8 +17,8 @@ bool is_channels_last_convolution(const Graph& graph, const Node& node) {
 
 namespace {
 
-// A convolution of bytes as decomposition leaves it (formula/quantization/dequantised_convolution.h): a product of integers, whose columns
-// are the channels, scaled and permuted.
+// What decomposition makes of a convolution of codes by filters of one element, or whose zero points are not known
+// (formula/quantization/dequantised_convolution.h): a product of integers, whose columns are the channels, scaled and permuted.
 bool is_product_of_windows(const Graph& graph, const Node& node) {
   const auto* permute = std::get_if<Permute>(&node.op);
   if (permute == nullptr || permute->dims.size() < 3 || permute->dims[0] != 0) return false;

@@ -20,8 +20,8 @@ ConvolutionGeometry per_dim(ConvolutionGeometry geometry, size_t spatial);
 void require_geometry(const Sizes& stride, const Sizes& dilation, const Sizes& padding);
 
 // x [N, C, i…], or [C, i…] and a result without N; weight [O, C/groups, k…], when transposed [C, O/groups, k…]; bias [O] or undefined. All
-// of one floating dtype, which the result has. multiplies_bytes: of dequantised tensors it is a product of integers where it can be
-// (quantization/dequantised_convolution.h). Throws Error{InvalidModel} where these do not fit.
+// of one floating dtype, which the result has. multiplies_bytes: of dequantised tensors it is one of integers, or their product, where
+// it can be (quantization/dequantised_convolution.h). Throws Error{InvalidModel} where these do not fit.
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry geometry, bool multiplies_bytes = false);
 
 // … with a padding of dilation*(kernel - 1) zeros a dim, so that with a stride of 1 the result is as large as x: of an odd number the end

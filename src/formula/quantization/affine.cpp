@@ -11,6 +11,7 @@
 #include "formula/basics/operators.h"
 #include "formula/basics/over_dims.h"
 #include "formula/basics/precision.h"
+#include "formula/math/dequantised.h"
 
 namespace toroid::formula {
 namespace {

@@ -120,8 +120,8 @@ void make_unsigned(BytesConvolution& c) {
   c.zero += kMiddle;
 }
 
-// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that putting its colours next to each other takes longer
-// than what products of bytes save?
+// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that putting its colours next to each other takes
+// longer than what products of bytes save?
 bool has_small_windows(const BytesConvolution& c) {
   constexpr int64_t kMostChannels = 4, kMostCodes = 64;
   const sym::Expr channels = c.data.quantised.size(1);
@@ -151,6 +151,8 @@ Tensor as_convolution(BytesConvolution c, sym::Expr groups) {
     padding.push_back(window.padding);
     dilation.push_back(window.dilation);
   }
+  constexpr int64_t kMostDepth = 1 << 16;  // whose products of bytes, of at most 255 by 128, have sums of 32 bits
+  if (!sym::known_le(depth, kMostDepth)) return {};
   make_unsigned(c);
 
   const Sizes none(stride.size(), 0);

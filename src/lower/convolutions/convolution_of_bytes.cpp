@@ -1,5 +1,7 @@
 #include "lower/convolutions/convolution_of_bytes.h"
 
+#include <variant>
+
 namespace toroid {
 namespace {
 

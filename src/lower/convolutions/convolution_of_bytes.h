@@ -1,8 +1,6 @@
-// Convolutions of bytes: of I32, whose image is cast from U8 and whose filters are cast from I8. A processor's library takes the bytes as they
-// are; the image's channels lie innermost.
+// Convolutions of bytes: of I32, whose image is cast from U8 and whose filters are cast from I8. A processor's library takes the bytes as
+// they are; the image's channels lie innermost.
 #pragma once
-
-#include <optional>
 
 #include "graph/graph.h"
 

@@ -79,6 +79,21 @@ TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfIntegers) {
             "convolution of f32");
 }
 
+// 2^16 products of bytes have a sum of 32 bits.
+TEST(DequantisedProduct, AConvolutionWhoseSumsNeedMoreBitsStaysAmongFloats) {
+  const auto convolution_of = [](int channels) {
+    const std::string of_image = fmt::format("[1, {}, 4, 4]", channels), of_filters = fmt::format("[8, {}, 4, 4]", channels);
+    return products_of(fmt::format("x: u8{}, q: i8{}", of_image, of_filters),
+                       fmt::format("  f: f32{} = quantized_decomposed::dequantize_per_tensor(x, 0.1, 0, 0, 255, dtype.u8)\n"
+                                   "  w: f32{} = quantized_decomposed::dequantize_per_tensor(q, 0.1, 0, -128, 127, dtype.i8)\n"
+                                   "  y: f32[1, 8, 1, 1] = aten::conv2d(f, w)\n",
+                                   of_image, of_filters),
+                       true);
+  };
+  EXPECT_EQ(convolution_of(1 << 12), "convolution of i32");
+  EXPECT_EQ(convolution_of((1 << 12) + 1), "convolution of f32");
+}
+
 TEST(DequantisedProduct, ADepthwiseConvolutionOfTwoIsOneOfIntegers) {
   const std::string inputs =
       "x: u8[2, 6, 9, 9], q: i8[6, 1, 3, 3], r: i8[12, 1, 3, 3], p: i8[6, 2, 3, 3], s: f32[6], t: f32[12], z: i64[6]";
