@@ -1,4 +1,8 @@
 // Convolutions of U8 by I8 to I32.
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "base/format.h"
 #include "runtime/kernels/conv/int8/convolution.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"

@@ -1,8 +1,10 @@
 #include "runtime/kernels/conv/int8/convolution.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/kernels/conv/int8/windows.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
@@ -34,6 +36,9 @@ class SumsOfBytes final : public KernelPlan {
 };
 template <class Loops>
 std::unique_ptr<const KernelPlan> plan_sums(const KernelCall& call) {
+  const auto has_channels_innermost = [](const ToroidOperand& operand) { return operand.rank <= 4 && operand.strides[1] == 1; };
+  TOROID_CHECK(call.inputs.size() == 2 && call.integers[0] == 0, "a convolution of bytes is transposed or has a bias");
+  TOROID_CHECK(has_channels_innermost(call.inputs[0]) && has_channels_innermost(call.outputs[0]), "bytes of a convolution lie otherwise");
   const ConvolutionShape s = convolution_shape(call);
   if (s.is_empty()) return plan_that_runs([](const KernelCall&) {});
   return std::make_unique<const SumsOfBytes<Loops>>(call, s);
@@ -111,7 +116,7 @@ class Tiles {
   }
 
  private:
-  // Bytes behind a window's last word's are anything where it is copied, and meet zeros.
+  // Of a copied window the last word may end in bytes of any value: filters have zeros there.
   int64_t depth() const { return row_ ? s_.in_channels : windows_.depth(); }
 
   const uint8_t* copy_windows(const KernelCall& call) const {

@@ -1,7 +1,9 @@
 // Convolutions of bytes by each implementation that takes them, against sums of integers.
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
 
-#include "base/format.h"
 #include "runtime/kernels/conv/int8/convolution.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/isa/amx.h"
@@ -15,7 +17,8 @@ struct ByteCase {
   const char* name;
   int64_t batch, groups, in_channels, out_channels, height, width;  // channels of a group
   int64_t kernel[2], stride[2], padding[2], dilation[2];
-  int64_t gap = 0;  // bytes between columns
+  int64_t gap = 0;          // bytes between columns
+  bool is_flipped = false;  // the last row is first
 };
 const ByteCase kByteCases[] = {
     {"3x3", 1, 1, 64, 70, 9, 11, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
@@ -24,6 +27,8 @@ const ByteCase kByteCases[] = {
     {"dilated, columns with gaps", 1, 1, 12, 130, 11, 12, {3, 2}, {1, 2}, {2, 3}, {2, 3}, 5},
     {"single elements far apart", 2, 1, 16, 24, 8, 7, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
     {"colours", 2, 1, 3, 20, 15, 16, {7, 7}, {2, 2}, {0, 0}, {1, 1}},
+    {"colours upside down", 2, 1, 3, 20, 9, 8, {3, 3}, {1, 1}, {1, 0}, {1, 1}, 0, true},
+    {"one row of colours", 1, 1, 3, 20, 1, 12, {1, 3}, {1, 1}, {0, 0}, {1, 1}},
     {"colours with a margin of rows", 1, 1, 3, 17, 9, 10, {3, 3}, {1, 1}, {2, 0}, {1, 1}},
     {"colours with a margin", 1, 1, 3, 17, 9, 10, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
     {"channels that fill no words, dilated", 1, 1, 5, 7, 9, 10, {3, 3}, {1, 1}, {2, 2}, {2, 2}},
@@ -62,6 +67,9 @@ class ConvolutionOfBytes {
     w.resize(static_cast<size_t>(filters * w_strides[0]));
     for (uint8_t& byte : x) byte = next() >> 30 == 0 ? 255 : static_cast<uint8_t>(next() >> 24);
     for (int8_t& byte : w) byte = next() >> 30 == 0 ? -128 : static_cast<int8_t>(next() >> 24);
+    if (!c.is_flipped) return;
+    first = (c.height - 1) * x_strides[2];
+    x_strides[2] = -x_strides[2];
   }
 
   // Calls f(implementation, result) for each that takes it: stored, and to an epilogue, with filters that are constants or not.
@@ -72,7 +80,7 @@ class ConvolutionOfBytes {
     std::vector<int32_t> y(static_cast<size_t>(c.batch * out[0] * out[1] * columns));
     for (const bool is_constant : {false, true}) {
       const ToroidOperand inputs[] = {
-          {const_cast<uint8_t*>(x.data()), x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(DType::U8), 0},
+          {const_cast<uint8_t*>(x.data()) + first, x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(DType::U8), 0},
           {const_cast<int8_t*>(w.data()), w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(DType::I8), is_constant}};
       const ToroidOperand output = {
           is_constant ? nullptr : y.data(), y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(DType::I32), 0};
@@ -104,7 +112,7 @@ class ConvolutionOfBytes {
       const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
       const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
       if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-      const int64_t at = n * x_strides[0] + row * x_strides[2] + column * x_strides[3] + o / c.out_channels * c.in_channels;
+      const int64_t at = first + n * x_strides[0] + row * x_strides[2] + column * x_strides[3] + o / c.out_channels * c.in_channels;
       for (int64_t p = 0; p < c.in_channels; ++p)
         sum += x[static_cast<size_t>(at + p)] * w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
     }
@@ -113,23 +121,23 @@ class ConvolutionOfBytes {
 
   const ByteCase& c;
   std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
-  int64_t out[2];
+  int64_t out[2], first = 0;  // where the first row begins
   std::vector<uint8_t> x;
   std::vector<int8_t> w;
 };
 
 TOROID_ON_MACHINES(ByteConvolution);
 
-TEST_P(ByteConvolution, IsExactInEachForm) {
+TEST_P(ByteConvolution, IsExactByEachImplementation) {
   for (const ByteCase& row : kByteCases) {
     const ConvolutionOfBytes convolution(row);
     const std::vector<int32_t> sums = convolution.sums();
     convolution.for_each_result(
-        [&](const Implementation& form, const std::vector<int32_t>& result) { EXPECT_EQ(result, sums) << row.name << ", " << form.name; });
+        [&](const Implementation& each, const std::vector<int32_t>& result) { EXPECT_EQ(result, sums) << row.name << ", " << each.name; });
   }
 }
 
-TEST_P(ByteConvolution, FormsAreTakenWhereTheyAreQuickest) {
+TEST_P(ByteConvolution, ImplementationsAreTakenWhereTheyAreQuickest) {
   const MachineModel machine = model_of_this_machine(1);
   const auto chosen = [&](const char* text) { return runtime_choices().cheapest_choice(parse_problem(text), machine).value(); };
   const auto unless_missing = [](const char* name) { return has_depthwise_of_bytes() ? name : "loops"; };

@@ -28,8 +28,8 @@ struct ByteColumns {
 };
 struct DepthwiseByteKernel {
   int64_t channels;  // that it takes at a time
-  // sums[i, j] = of channel j of `count` channels at the i-th of `positions` places (at most kPositions); the first one's window begins at the
-  // image's column `first`, which may lie outside. Sums' rows are `row` apart, and each is written as a whole.
+  // sums[i, j] = of channel j of `count` channels at the i-th of `positions` places (at most kPositions); the first one's window begins at
+  // the image's column `first`, which may lie outside. Sums' rows are `row` apart, and each is written as a whole.
   void (*run)(const ByteColumns& image, int64_t first, int64_t positions, int64_t count, int32_t* sums, int64_t row);
 };
 // Of 64 channels, or of 32. Null where the machine has no such instructions.

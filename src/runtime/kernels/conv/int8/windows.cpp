@@ -14,7 +14,9 @@ ByteWindows::ByteWindows(const ConvolutionShape& s, const ImageStrides& strides,
   taps_ = runs_ == Runs::Elements ? elements : runs_ == Runs::Rows ? s.kernel[1] : 1;
   run_ = elements / taps_ * channels;
   words_ = (run_ + kWordBytes - 1) / kWordBytes;
-  image_bytes_ = (s.batch - 1) * strides.batch + (s.in[1] - 1) * strides.row + (s.in[2] - 1) * strides.column + channels;
+  image_bytes_ = channels;
+  for (const int64_t reach : {(s.batch - 1) * strides.batch, (s.in[1] - 1) * strides.row, (s.in[2] - 1) * strides.column})
+    image_bytes_ += std::max<int64_t>(reach, 0);
   for (int64_t i = 0; i < elements; ++i) {
     const int64_t row = i / s.kernel[2] * s.dilation[1], column = i % s.kernel[2] * s.dilation[2];
     elements_.push_back({row, column, row * strides.row + column * strides.column});
@@ -48,7 +50,7 @@ void ByteWindows::point_to_taps(const Place& at, const uint8_t* end, const uint3
   const Element* element = elements_.data();
   for (int64_t t = 0; t < taps_; ++t, element += step, tap += ByteRows::kStrip) {
     const uint8_t* bytes = is_whole || is_inside(at, *element) ? at.data + element->offset : zeros_.data();
-    if (runs_ == Runs::Rows && bytes < end && end - bytes < tap_bytes && bytes != zeros_.data()) {  // its last word is not all there
+    if (runs_ == Runs::Rows && bytes != zeros_.data() && end - bytes < tap_bytes) {  // its last word is not all there
       bytes = static_cast<const uint8_t*>(std::memcpy(copied + t * tap_bytes, bytes, static_cast<size_t>(run_)));
     }
     *tap = reinterpret_cast<const uint32_t*>(bytes);

@@ -1,6 +1,8 @@
-// Where the bytes of a convolution's windows lie, as rows of a product (gemm/int8/microkernel.h), and its filters as the product's right side.
+// Where the bytes of a convolution's windows lie, as rows of a product (gemm/int8/microkernel.h), and its filters as the product's right
+// side.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "runtime/kernels/conv/filter_layout.h"

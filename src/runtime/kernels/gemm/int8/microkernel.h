@@ -9,7 +9,7 @@
 
 namespace toroid {
 
-// Rows of the left side in pieces, their taps, each of so many words of 32 bits. A matrix's rows have one; a convolution's have one for each
+// Rows of the left side in pieces, their taps, each of so many words of 32 bits. A matrix's rows have one; a convolution's one for each
 // element of its filters.
 struct ByteRows {
   static constexpr int kStrip = 6;  // rows that are multiplied together, at most
