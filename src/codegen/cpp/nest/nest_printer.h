@@ -45,8 +45,8 @@ class NestPrinter : KernelPrinter {
   // Does the next task have the same columns of the rows behind? A thread has tasks that follow each other. Where each goes through rows,
   // that takes less time than the part beside these rows, which comes too late to find what was read ahead of it.
   bool goes_through_rows(const schedule::Grid& grid) const;
-  // Does the loop over a block's rows lie inside that over its columns, so that what is read by columns stays in registers? So it does where
-  // sums become bytes alone: of wider elements memory is the slower one, which is written row by row.
+  // Does the loop over a block's rows lie inside that over its columns, so that what is read by columns stays in registers? So it does
+  // where sums become bytes alone: of wider elements memory is the slower one, which is written row by row.
   bool goes_down_columns() const;
   // The loop over a block's rows; inside, `body` runs over its columns, or the other way around.
   KernelSource print_epilogue(const std::vector<std::string>& body, std::string_view linkage);

@@ -106,7 +106,8 @@ void NestPrinter::print_stage(const Stage& stage, std::vector<std::string>& out)
   const AroundLoops around = print_statements(stage, has_vector);
 
   const std::vector<std::string> level0 = body_.take_level(0);
-  if (goes_down_columns()) {  // it has stores alone
+  if (goes_down_columns()) {
+    TOROID_CHECK(!stage.condition, "'{}' stores whatever it computes", kernel_.name);
     out.insert(out.end(), around.before.begin(), around.before.end());
     StageLoops loops = {stage, std::move(axes), around, has_vector, innermost, out};
     return print_columns(level0, loops);

@@ -293,6 +293,15 @@ graph(a: bf16[200, 72], b: bf16[72, 264], c: bf16[72, 200], d: bf16[264, 72]) {
   g: bf16[200, 264] = aten::mm(s, b)
   return e, f, g
 })"},
+    // Whose columns are permuted.
+    {"linear_of_whole_eights", R"(
+graph(x: bf16[208, 72], w: bf16[288, 72], v: bf16[96, 72], c: bf16[288], y: bf16[2, 2, 48, 72]) {
+  a: bf16[208, 288] = aten::linear(x, w)
+  b: bf16[208, 288] = aten::linear(x, w, c)
+  g: bf16[208, 288] = aten::gelu(b)
+  z: bf16[2, 2, 48, 96] = aten::linear(y, v)
+  return a, g, z
+})"},
     {"linear_with_an_epilogue",
      R"(
 sym s0 in [1, 300]

@@ -15,7 +15,8 @@ constexpr int64_t kSplitRows = 16, kMostSplitRows = 128;  // of a tile; of all t
 constexpr int64_t kManyQueries = 2048;                    // from here on more groups of 64 are quicker than two, where their rows are short
 // So many queries are one block's, so that keys and values are read once: quicker where there are heads enough for each multiprocessor to
 // go on from one to the next.
-constexpr int64_t kFewQueries = 256, kManyHeads = 4 * kMultiprocessors;
+constexpr int kMostQueryGroups = 4;
+constexpr int64_t kFewQueries = 64 * kMostQueryGroups, kManyHeads = 4 * kMultiprocessors;
 
 constexpr int64_t kFewKeys = 256;  // whose scores with 64 queries fit a group's registers
 
@@ -164,7 +165,7 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
     const int64_t queries = sym::evaluate_hint(sizes[2]), heads = sym::evaluate_hint(sizes[0] * sizes[1]);
     if (kernel.width != 64 || mask) return kernel;
     const auto take_four_groups = [&] {
-      kernel.groups = kFewQueries / 64;
+      kernel.groups = kMostQueryGroups;
       kernel.keys = 64;
       kernel.stages = 4;
     };

@@ -310,8 +310,8 @@ bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, cons
 }
 
 // Rows of a tile in shared memory are the first pairs of all eights of columns, then the second ones: the second dim is the column in its
-// pair, the third the eight, the fourth the pair in its eight.
-TensorMap map_of_permuted(const ProductShape& shape, const GpuTiles& tiles) {
+// pair, the third the eight, the fourth the pair in its eight. The third dim's stride is the larger one, which the driver takes.
+static TensorMap map_of_permuted(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPair = 2, kEight = 8, kPairs = kEight / kPair;
   const ProductShape::Side& side = shape.b;
   return {.buffer = side.buffer,
