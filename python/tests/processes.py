@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 
 
@@ -25,7 +27,11 @@ def each_in_a_process(names: Iterable[str], jobs: int, check: Callable[[str], ob
                 with open(os.path.join(folder, str(os.getpid())), "w") as file:
                     json.dump(found, file)
                 status = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
                 os._exit(status)
 
         def ended() -> tuple[str, object, int]:
