@@ -61,8 +61,8 @@ Window window_of(const ToroidOperand& operand) {
 // A product in float32 of 16-bit floats: the host's have factors of their result's dtype.
 bool has_wide_sums(const ToroidLibraryCall& call) {
   const auto is_narrow = [](const ToroidOperand& factor) { return is_reduced_float(static_cast<DType>(factor.dtype)); };
-  return std::string_view(call.name).substr(0, 6) == "matmul" && call.num_inputs == 2 && is_narrow(call.inputs[0]) &&
-         is_narrow(call.inputs[1]) && static_cast<DType>(call.outputs[0].dtype) == DType::F32;
+  return is_product_of_two(call) && is_narrow(call.inputs[0]) && is_narrow(call.inputs[1]) &&
+         static_cast<DType>(call.outputs[0].dtype) == DType::F32;
 }
 
 void widen(ToroidOperand& operand, std::list<AlignedBytes>& copies) {
@@ -420,7 +420,7 @@ bool CudaCallbacks::multiply(const ToroidLibraryCall& call) {
     products_.run(*plan, call.inputs[0].data, call.inputs[1].data, call.outputs[0].data);
     return true;
   }
-  if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.outputs[0].rank <= 2) return false;
+  if (!is_product_of_two(call) || call.outputs[0].rank <= 2) return false;
   const auto slice = [](const ToroidOperand& operand, int64_t i) {
     ToroidOperand result = operand;
     result.data = static_cast<char*>(operand.data) + i * operand.strides[0] * size_bytes(static_cast<DType>(operand.dtype));

@@ -60,8 +60,12 @@ std::optional<int64_t> batch_stride(const ToroidOperand& operand) {
 
 }  // namespace
 
+bool is_product_of_two(const ToroidLibraryCall& call) {
+  return std::string_view(call.name).substr(0, 6) == "matmul" && call.num_inputs == 2;
+}
+
 std::optional<Product> as_product(const ToroidLibraryCall& call) {
-  if (std::string_view(call.name).substr(0, 6) != "matmul" || call.num_inputs != 2 || call.epilogue != nullptr) return std::nullopt;
+  if (!is_product_of_two(call) || call.epilogue != nullptr) return std::nullopt;
   const ToroidOperand &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
   const auto dtype = static_cast<DType>(out.dtype);
   const auto factors = static_cast<DType>(a.dtype);

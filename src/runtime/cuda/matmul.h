@@ -37,6 +37,8 @@ struct Product {
   bool operator==(const Product&) const = default;
   auto operator<=>(const Product&) const = default;
 };
+// Is it a product of two matrices, by whatever implementation?
+bool is_product_of_two(const ToroidLibraryCall& call);
 // None for what it does not compute: operands of different dtypes, integers but int8 that give I32, strides that no matrix has. 16-bit
 // floats may give F32.
 std::optional<Product> as_product(const ToroidLibraryCall& call);

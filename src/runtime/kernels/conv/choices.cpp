@@ -80,13 +80,10 @@ Gate to_channels_last(const Problem& problem) {
   return never_transposed(problem);
 }
 
-ConvolutionShape shape_of(const Problem& problem) {
-  return convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
-}
 Gate one_matrix_product(const Problem& problem) {
   if (Gate gate = to_channels_last(problem)) return gate;
   if (problem.inputs[1].is_constant) return "filters that are constants are packed once";
-  return matrix_row_stride(shape_of(problem), image_strides(problem.inputs[0].strides)) ? Gate() : "it is no matrix product";
+  return matrix_row_stride(convolution_shape(problem), image_strides(problem.inputs[0].strides)) ? Gate() : "it is no matrix product";
 }
 
 double product_cost_s(const Problem& problem, const MachineModel& machine) {
@@ -127,7 +124,7 @@ Gate winograd_may(const Problem& problem) {
 // Of a tile of kOutputs outputs a side.
 template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
-  const ConvolutionShape shape = shape_of(problem);
+  const ConvolutionShape shape = convolution_shape(problem);
   const bool keeps_weights = problem.inputs[1].is_constant;
   const double share = time_by_winograd(
       shape, kOutputs,
@@ -155,7 +152,7 @@ constexpr Implementation kImplementations[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            const std::vector<int64_t>& filters = problem.inputs[1].strides;
-           return estimate_gemm_f32_s(matrix_product_of(shape_of(problem), filters[0], filters[1]), machine);
+           return estimate_gemm_f32_s(matrix_product_of(convolution_shape(problem), filters[0], filters[1]), machine);
          },
      .plan = plan_matrix_product},
     {.name = "adjoint-columns",
@@ -203,6 +200,19 @@ constexpr Implementation kImplementations[] = {
 };
 
 }  // namespace
+
+int64_t depth_of_convolution(const Problem& problem) {
+  const OperandMeta& w = problem.inputs[1];
+  int64_t count = w.sizes[1];
+  for (size_t d = 2; d < w.sizes.size(); ++d) count *= w.sizes[d];
+  return count;
+}
+
+double convolution_cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double passes) {
+  const double flops = 2 * static_cast<double>(problem.outputs[0].elements()) * static_cast<double>(depth_of_convolution(problem));
+  const double bytes = static_cast<double>(problem.inputs[0].extent_bytes() + problem.inputs[1].extent_bytes());
+  return machine.start_s + flops / (0.6 * ratio_to_f32 * machine.flops_per_s) + passes * transfer_s(bytes, machine);
+}
 
 std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem) {
   if (std::optional<std::string> fault = unlike_dense(dtype, problem, 2, 3, 3)) return fault;

@@ -14,6 +14,7 @@
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/contiguous_inputs.h"
 #include "runtime/kernels/registry/operands.h"
+#include "runtime/kernels/registry/problem.h"
 
 namespace toroid {
 
@@ -45,6 +46,10 @@ ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const i
 ConvolutionShape convolution_shape(const KernelCall& call) {
   const auto sizes = [](const ToroidOperand& operand) { return std::span(operand.sizes, static_cast<size_t>(operand.rank)); };
   return convolution_shape(sizes(call.inputs[0]), sizes(call.inputs[1]), sizes(call.outputs[0]), call.integers);
+}
+
+ConvolutionShape convolution_shape(const Problem& problem) {
+  return convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
 }
 
 namespace {

@@ -14,6 +14,7 @@
 namespace toroid {
 
 struct GemmProblem;
+struct Problem;
 
 // Sizes of a convolution with its spatial dims filled up to three in front.
 struct ConvolutionShape {
@@ -29,6 +30,7 @@ struct ConvolutionShape {
   bool is_depthwise() const { return in_channels == 1 && groups > 1; }
 };
 ConvolutionShape convolution_shape(const KernelCall& call);
+ConvolutionShape convolution_shape(const Problem& problem);
 // The same from sizes of image, filters and result, and the integers of the call.
 ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
                                    std::span<const int64_t> integers);

@@ -9,13 +9,6 @@ namespace {
 
 using Gate = std::optional<std::string>;
 
-int64_t depth(const Problem& problem) {
-  const OperandMeta& w = problem.inputs[1];
-  int64_t count = w.sizes[1];
-  for (size_t d = 2; d < w.sizes.size(); ++d) count *= w.sizes[d];
-  return count;
-}
-
 std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   if (std::optional<std::string> fault = malformed_convolution(dtype, problem)) return fault;
   if (problem.integers[0] != 0 || problem.inputs.size() > 2 || problem.outputs[0].sizes.size() > 4 || problem.outputs[0].strides[1] != 1) {
@@ -24,19 +17,14 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   return std::nullopt;
 }
 
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double passes) {
-  const double flops = 2 * static_cast<double>(problem.outputs[0].elements()) * static_cast<double>(depth(problem));
-  const double bytes = static_cast<double>(problem.inputs[0].extent_bytes() + problem.inputs[1].extent_bytes());
-  return machine.start_s + flops / (0.6 * ratio_to_f32 * machine.flops_per_s) + passes * transfer_s(bytes, machine);
-}
-
-constexpr Implementation kWidened = {
-    .name = "widened",
-    .description = "image and filters as float32",
-    .gate = [](const Problem&) -> Gate { return std::nullopt; },
-    .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3); },
-    .plan = plan_widened};
+constexpr Implementation kWidened = {.name = "widened",
+                                     .description = "image and filters as float32",
+                                     .gate = [](const Problem&) -> Gate { return std::nullopt; },
+                                     .cost_s =
+                                         [](const Problem& problem, const MachineModel& machine) {
+                                           return convolution_cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3);
+                                         },
+                                     .plan = plan_widened};
 
 constexpr Implementation kChannelVectors = {
     .name = "channel-vectors",
@@ -47,7 +35,7 @@ constexpr Implementation kChannelVectors = {
       if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
       return std::nullopt;
     },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.3, 1); },
+    .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 0.3, 1); },
     .plan = plan_half_channel_vectors};
 
 constexpr Implementation kOfBFloat16[] = {
@@ -59,7 +47,7 @@ constexpr Implementation kOfBFloat16[] = {
        if (problem.integers[1] != 1) return "there are several groups";
        return has_amx() ? Gate() : kNoTiles;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 8, 1); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 8, 1); },
      .plan = plan_half_tiles},
 };
 constexpr Implementation kOfFloat16[] = {kWidened, kChannelVectors};
@@ -81,8 +69,8 @@ template <DType kDType>
 std::optional<std::string> malformed_of(const Problem& problem) {
   return malformed(kDType, problem);
 }
-constexpr KernelFamily kBF16 = {"convolution.bf16", malformed_of<DType::BF16>, depth, kOfBFloat16, 1};
-constexpr KernelFamily kF16 = {"convolution.f16", malformed_of<DType::F16>, depth, kOfFloat16, 1};
+constexpr KernelFamily kBF16 = {"convolution.bf16", malformed_of<DType::BF16>, depth_of_convolution, kOfBFloat16, 1};
+constexpr KernelFamily kF16 = {"convolution.f16", malformed_of<DType::F16>, depth_of_convolution, kOfFloat16, 1};
 
 // To F32, or without filter elements, the first.
 std::unique_ptr<const KernelPlan> plan_alone(const KernelCall& call) {

@@ -16,6 +16,7 @@ inline double transfer_s(double bytes, const MachineModel& machine) {
 
 constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
+constexpr const char* kNoVnni = "the machine has no AVX512_VNNI";
 
 // What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that
 // wait for memory the one that computes less is the cheaper one.
@@ -42,6 +43,11 @@ std::optional<std::string> malformed_product(DType dtype, const Problem& problem
 
 // The same of a convolution.
 std::optional<std::string> malformed_convolution(DType dtype, const Problem& problem);
+
+// Of one that is not transposed: products in each sum, and seconds for as many at so many times the speed of float32's, with so many
+// passes over image and filters.
+int64_t depth_of_convolution(const Problem& problem);
+double convolution_cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double passes);
 
 // Why rows of its result cannot be made some at a time, in the form that it would have by itself; for convolutions in F32 that are not
 // malformed.

@@ -15,16 +15,6 @@ namespace {
 
 using Gate = std::optional<std::string>;
 
-ConvolutionShape shape_of(const Problem& problem) {
-  return convolution_shape(problem.inputs[0].sizes, problem.inputs[1].sizes, problem.outputs[0].sizes, problem.integers);
-}
-int64_t depth(const Problem& problem) {
-  const OperandMeta& w = problem.inputs[1];
-  int64_t count = 1;
-  for (size_t d = 1; d < w.sizes.size(); ++d) count *= w.sizes[d];
-  return count;
-}
-
 std::optional<std::string> malformed(const Problem& problem) {
   if (problem.inputs.size() != 2 || problem.outputs.size() != 1)
     return formatted("{} inputs and {} outputs, not 2 and 1", problem.inputs.size(), problem.outputs.size());
@@ -39,33 +29,28 @@ std::optional<std::string> malformed(const Problem& problem) {
   return std::nullopt;
 }
 
-// Of so many times the multiplications that there are, at so many times the speed of float32's.
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double times = 1) {
-  const double flops = 2 * times * static_cast<double>(problem.outputs[0].elements()) * static_cast<double>(depth(problem));
-  const double bytes = static_cast<double>(problem.inputs[0].extent_bytes() + problem.inputs[1].extent_bytes());
-  return machine.start_s + flops / (0.6 * ratio_to_f32 * machine.flops_per_s) + transfer_s(bytes, machine);
-}
-
-Gate without_sums(const Problem& problem) { return depth(problem) == 0 ? "the filters have no channels" : Gate(); }
+Gate without_sums(const Problem& problem) { return depth_of_convolution(problem) == 0 ? "the filters have no channels" : Gate(); }
 
 constexpr Implementation kImplementations[] = {
     {.name = "loops",
      .description = "each product by itself",
      .gate = [](const Problem&) -> Gate { return std::nullopt; },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.02); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 0.02, 1); },
      .plan = plan_byte_convolution_in_loops},
     {.name = "fours",
      .description = "four products of bytes at a time (AVX512_VNNI), of windows where they lie",
      .gate = [](const Problem& problem) -> Gate {
        if (Gate gate = without_sums(problem)) return gate;
-       return vnni_kernels() != nullptr ? Gate() : "the machine has no AVX512_VNNI";
+       return vnni_kernels() != nullptr ? Gate() : kNoVnni;
      },
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           const ConvolutionShape s = shape_of(problem);
+           const ConvolutionShape s = convolution_shape(problem);
            const ByteSlabs slabs = in_slabs(s.groups, s.in_channels, s.out_channels);
            const double share = std::min(1.0, static_cast<double>(slabs.out) / 64 + 0.25);
-           return cost_s(problem, machine, 3 * share, static_cast<double>(slabs.in) / static_cast<double>(s.in_channels));
+           // Zeros in the filters are multiplied too.
+           const double useful = static_cast<double>(s.in_channels) / static_cast<double>(slabs.in);
+           return convolution_cost_s(problem, machine, 3 * share * useful, 1);
          },
      .plan = plan_byte_convolution_fours},
     {.name = "tiles",
@@ -75,21 +60,21 @@ constexpr Implementation kImplementations[] = {
        if (problem.integers[1] != 1) return "there are several groups";
        return has_amx() ? Gate() : kNoTiles;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 16); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 16, 1); },
      .plan = plan_byte_convolution_tiles},
     {.name = "depthwise",
      .description = "vectors of channels, each with its filter, four taps at a time (AVX512_VNNI)",
      .gate = [](const Problem& problem) -> Gate {
-       if (!has_depthwise_of_bytes()) return "the machine has no AVX512_VNNI";
-       const ConvolutionShape s = shape_of(problem);
+       if (!has_depthwise_of_bytes()) return kNoVnni;
+       const ConvolutionShape s = convolution_shape(problem);
        if (s.in_channels != 1 || s.out_channels != 1) return "a group has not one channel in and one out";
        return s.dilation[2] == 1 ? Gate() : "columns are dilated";
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1); },
+     .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 1, 1); },
      .plan = plan_depthwise_of_bytes},
 };
 
-constexpr KernelFamily kBytes = {"convolution.i32", malformed, depth, kImplementations, 1};
+constexpr KernelFamily kBytes = {"convolution.i32", malformed, depth_of_convolution, kImplementations, 1};
 
 }  // namespace
 

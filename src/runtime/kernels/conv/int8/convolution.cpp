@@ -4,9 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/error.h"
+#include "runtime/kernels/conv/int8/sums_of_bytes.h"
 #include "runtime/kernels/conv/int8/windows.h"
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/int8/byte_matrix.h"
 #include "runtime/kernels/registry/packed_operand.h"
@@ -18,31 +17,6 @@ namespace {
 Scratch scratch_for_pointers, scratch_for_windows, scratch_for_sums;
 
 const uint8_t* image_of(const KernelCall& call) { return static_cast<const uint8_t*>(call.inputs[0].data); }
-
-// A plan of sums, which go to the call's epilogue or are stored: Loops(call, shape) has run(call, out).
-template <class Loops>
-class SumsOfBytes final : public KernelPlan {
- public:
-  SumsOfBytes(const KernelCall& call, const ConvolutionShape& s) : columns_(s.groups * s.out_channels), loops_(call, s) {}
-
-  void run(const KernelCall& call) const override {
-    const ToroidEpilogue stored = store_as(DType::I32, call.outputs[0].data, columns_);
-    loops_.run(call, {nullptr, columns_, call.epilogue != nullptr ? call.epilogue : &stored});
-  }
-
- private:
-  int64_t columns_;
-  Loops loops_;
-};
-template <class Loops>
-std::unique_ptr<const KernelPlan> plan_sums(const KernelCall& call) {
-  const auto has_channels_innermost = [](const ToroidOperand& operand) { return operand.rank <= 4 && operand.strides[1] == 1; };
-  TOROID_CHECK(call.inputs.size() == 2 && call.integers[0] == 0, "a convolution of bytes is transposed or has a bias");
-  TOROID_CHECK(has_channels_innermost(call.inputs[0]) && has_channels_innermost(call.outputs[0]), "bytes of a convolution lie otherwise");
-  const ConvolutionShape s = convolution_shape(call);
-  if (s.is_empty()) return plan_that_runs([](const KernelCall&) {});
-  return std::make_unique<const SumsOfBytes<Loops>>(call, s);
-}
 
 void take(const ProductOutput& out, const int32_t* sums, int64_t row, Range rows, Range columns) {
   out.take(reinterpret_cast<const float*>(sums), row, rows, columns);
@@ -193,8 +167,8 @@ ByteSlabs in_slabs(int64_t groups, int64_t in_channels, int64_t out_channels) {
   return {groups / together, together * in_channels, together * out_channels};
 }
 
-std::unique_ptr<const KernelPlan> plan_byte_convolution_in_loops(const KernelCall& call) { return plan_sums<Loops>(call); }
-std::unique_ptr<const KernelPlan> plan_byte_convolution_fours(const KernelCall& call) { return plan_sums<Fours>(call); }
-std::unique_ptr<const KernelPlan> plan_byte_convolution_tiles(const KernelCall& call) { return plan_sums<Tiles>(call); }
+std::unique_ptr<const KernelPlan> plan_byte_convolution_in_loops(const KernelCall& call) { return plan_sums_of_bytes<Loops>(call); }
+std::unique_ptr<const KernelPlan> plan_byte_convolution_fours(const KernelCall& call) { return plan_sums_of_bytes<Fours>(call); }
+std::unique_ptr<const KernelPlan> plan_byte_convolution_tiles(const KernelCall& call) { return plan_sums_of_bytes<Tiles>(call); }
 
 }  // namespace toroid

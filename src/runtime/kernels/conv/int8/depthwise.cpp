@@ -4,8 +4,8 @@
 
 #include "runtime/kernels/conv/int8/convolution.h"
 #include "runtime/kernels/conv/int8/depthwise_microkernel.h"
+#include "runtime/kernels/conv/int8/sums_of_bytes.h"
 #include "runtime/kernels/conv/int8/windows.h"
-#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/registry/packed_operand.h"
 
 namespace toroid {
@@ -15,7 +15,7 @@ constexpr int64_t kRows = ByteColumns::kRows, kPositions = ByteColumns::kPositio
 constexpr int64_t kChannels = 64, kBlock = 32;  // channels and positions that an epilogue gets at a time
 alignas(64) constexpr uint8_t kZeros[kChannels] = {};
 
-class DepthwiseOfBytes final : public KernelPlan {
+class DepthwiseOfBytes {
  public:
   DepthwiseOfBytes(const KernelCall& call, const ConvolutionShape& s)
       : s_(s),
@@ -25,9 +25,7 @@ class DepthwiseOfBytes final : public KernelPlan {
                  blocks() * filter_words(),
                  [this](const KernelCall& each, int64_t, float* to) { pack(each, reinterpret_cast<int32_t*>(to)); }) {}
 
-  void run(const KernelCall& call) const override {
-    const ToroidEpilogue stored = store_as(DType::I32, call.outputs[0].data, s_.groups);
-    const ProductOutput out = {nullptr, s_.groups, call.epilogue != nullptr ? call.epilogue : &stored};
+  void run(const KernelCall& call, const ProductOutput& out) const {
     const auto* const filters = reinterpret_cast<const int32_t*>(filters_.of(call));
     call.pool.parallel_for(s_.batch * s_.out[1] * blocks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) run_block(call, filters, i / blocks(), i % blocks(), out);
@@ -98,10 +96,6 @@ class DepthwiseOfBytes final : public KernelPlan {
 
 bool has_depthwise_of_bytes() { return depthwise_byte_kernel(false) != nullptr; }
 
-std::unique_ptr<const KernelPlan> plan_depthwise_of_bytes(const KernelCall& call) {
-  const ConvolutionShape s = convolution_shape(call);
-  if (s.is_empty()) return plan_that_runs([](const KernelCall&) {});
-  return std::make_unique<const DepthwiseOfBytes>(call, s);
-}
+std::unique_ptr<const KernelPlan> plan_depthwise_of_bytes(const KernelCall& call) { return plan_sums_of_bytes<DepthwiseOfBytes>(call); }
 
 }  // namespace toroid

@@ -161,7 +161,7 @@ constexpr Implementation kOfBytes[] = {
      .plan = plan_bytes_pairs},
     {.name = "fours",
      .description = "four products of bytes at a time (AVX512_VNNI)",
-     .gate = [](const Problem&) { return vnni_kernels() != nullptr ? Gate() : "the machine has no AVX512_VNNI"; },
+     .gate = [](const Problem&) { return vnni_kernels() != nullptr ? Gate() : kNoVnni; },
      .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<3, 3>(problem, machine); },
      .plan = plan_bytes_fours},
     {.name = "tiles",
