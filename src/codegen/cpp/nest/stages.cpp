@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/nest/nest_printer.h"
 #include "support/match.h"
