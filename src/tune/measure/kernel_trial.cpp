@@ -152,7 +152,10 @@ std::optional<std::string> KernelTrial::fault_of_results() const {
   const auto results = this->results();
   for (size_t i = 0; i < results.size(); ++i) {
     const GuardedTensor& output = results[i];
-    const auto difference = difference_of_results(output.meta().dtype, depth_, output.bytes(), expected_[i]);
+    const OperandMeta& meta = output.meta();
+    const bool has_rows = meta.is_contiguous() && !meta.sizes.empty();
+    const auto difference = difference_of_results(meta.dtype, depth_, output.bytes(), expected_[i], std::nullopt,
+                                                  has_rows ? static_cast<size_t>(meta.sizes.back()) : 0);
     if (difference) return fmt::format("output {}: {}", outputs_.size() - results.size() + i, *difference);
   }
   return std::nullopt;

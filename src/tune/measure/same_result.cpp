@@ -61,14 +61,19 @@ double allowed_difference(DType dtype, int64_t depth, std::optional<DType> sums)
 }
 
 std::optional<std::string> difference_of_results(DType dtype, int64_t depth, std::span<const std::byte> actual,
-                                                 std::span<const std::byte> expected, std::optional<DType> sums) {
+                                                 std::span<const std::byte> expected, std::optional<DType> sums, size_t row) {
   TOROID_CHECK(actual.size() == expected.size());
   return visit_dtype(dtype, [&]<class T>(T) -> std::optional<std::string> {
-    const double relative = allowed_difference(dtype, depth, sums), usual = root_mean_square<T>(expected);
+    const double relative = allowed_difference(dtype, depth, sums), of_all = root_mean_square<T>(expected);
     const size_t count = expected.size() / sizeof(T);
     size_t wrong = 0;
     std::string first;
+    double usual = of_all;
     for (size_t i = 0; i < count; ++i) {
+      if (row != 0 && i % row == 0) {
+        const size_t elements = std::min(row, count - i);
+        usual = std::max(of_all, root_mean_square<T>(expected.subspan(i * sizeof(T), elements * sizeof(T))));
+      }
       const double a = element<T>(actual, i), e = element<T>(expected, i);
       const double allowed = std::isfinite(e) ? relative * std::max(std::fabs(e), usual) : 0;
       const bool same =

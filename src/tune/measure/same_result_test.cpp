@@ -35,6 +35,21 @@ TEST(SameResult, AllowsRoundingOfTheDtypeOfSums) {
   EXPECT_EQ(allowed_difference(DType::F32, 1000, DType::F64), allowed_difference(DType::F32, 1000));
 }
 
+// Of two rows, one has a hundred times the size of the other.
+TEST(SameResult, AllowsWhatIsUsualInTheRow) {
+  std::vector<float> expected(200, 0.001f);
+  std::fill_n(expected.begin(), 2, 1.0f);
+  expected[1] = 0;
+  std::vector<float> actual = expected;
+  actual[1] = 1.5e-6f;
+  const auto bytes = [](const std::vector<float>& list) { return std::as_bytes(std::span(list)); };
+  EXPECT_NE(difference_of_results(DType::F32, 1, bytes(actual), bytes(expected)), std::nullopt);
+  EXPECT_EQ(difference_of_results(DType::F32, 1, bytes(actual), bytes(expected), std::nullopt, 2), std::nullopt);
+  actual[1] = 0;
+  actual[199] += 1.5e-6f;
+  EXPECT_NE(difference_of_results(DType::F32, 1, bytes(actual), bytes(expected), std::nullopt, 2), std::nullopt);
+}
+
 TEST(SameResult, NanAndInfinityEqualThemselvesOnly) {
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(difference<float>(DType::F32, {nan, inf, -inf, 1}, {nan, inf, -inf, 1}), std::nullopt);

@@ -126,9 +126,12 @@ template <int kOutputs>
 double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
   const ConvolutionShape shape = convolution_shape(problem);
   const bool keeps_weights = problem.inputs[1].is_constant;
-  const double share = time_by_winograd(
-      shape, kOutputs,
-      {keeps_weights, convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads), machine.threads});
+  const double share =
+      time_by_winograd(shape, kOutputs,
+                       {.keeps_weights = keeps_weights,
+                        .in_parts = convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads),
+                        .threads = machine.threads,
+                        .hidden = machine.hidden});
   return share * image_rows_cost_s(problem, machine);
 }
 

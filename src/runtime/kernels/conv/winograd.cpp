@@ -248,10 +248,11 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
   auto cycles = [&](double products, double others, double points, double bytes) {
     constexpr double kPerByte = 0.23, kMostReaders = 8;  // of weights, by one thread; more than so many are not served faster
     const double reading = points * filters * bytes * kPerByte / std::min(kMostReaders, static_cast<double>(with.threads));
-    return overlapped_s(products * filters / per_cycle, reading) + others / per_cycle;  // cycles are no seconds, but add up as these do
+    return overlapped_s(products * filters / per_cycle, reading, with.hidden) +
+           others / per_cycle;  // cycles are no seconds, but add up as these do
   };
   constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
-  constexpr double kParts = 2.2;  // times as fast are products in parts, and 6 bytes a weight
+  constexpr double kParts = 2.0;  // times as fast are products in parts, and 6 bytes a weight
   constexpr double kPack = 7;     // for a filter's element that is packed in each call, by one thread: half of it memory
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
   const double packing = with.keeps_weights ? 0 : kPack * 9 * filters / static_cast<double>(with.threads);

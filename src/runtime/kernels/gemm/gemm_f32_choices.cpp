@@ -43,13 +43,21 @@ bool is_packed(const GemmProblem& g) { return g.b_is_packed && g.batches == 1; }
 // Rows of a tile share what is loaded of the right side: few of them leave the multipliers idle.
 double share_of_peak(int64_t rows) { return 0.85 * std::min(1.0, (2.0 + as_double(rows)) / 9); }
 
+// A right side that is a constant comes from memory, or from a far cache; another one was just written.
+double multiplying_and_reading_s(const GemmProblem& g, double computing_s, double passes, const MachineModel& machine) {
+  const double reading_s = passes * operand_transfer_s(bytes_of_b(g), is_packed(g), machine);
+  const double hidden = is_packed(g) ? machine.hidden : 1;
+  return std::max(computing_s, reading_s) + (1 - hidden) * std::min(computing_s, reading_s);
+}
+
 // What is no constant is packed in between, in the cache.
 double packed_s(const GemmProblem& g, const MachineModel& machine) {
   constexpr double kPackRows = 0.12 * kNanosecond, kPackColumns = 0.14 * kNanosecond;  // an element
   const double pack = is_packed(g) ? 0 : g.b_column == 1 ? kPackRows : kPackColumns;
   const double elements = as_double(g.batches) * as_double(g.n) * as_double(g.k);
-  const double reading = vector_set() == VectorSet::Avx2 ? 1.35 : 1;  // panels are half as wide, so fewer loads are under way
-  return std::max(flops(g) / (share_of_peak(g.m) * machine.flops_per_s), reading * transfer_s(bytes_of_b(g), machine)) +
+  // Panels for AVX2 are half as wide, so fewer loads are under way.
+  const double reading = vector_set() == VectorSet::Avx2 && machine.hidden == 1 ? 1.35 : 1;
+  return multiplying_and_reading_s(g, flops(g) / (share_of_peak(g.m) * machine.flops_per_s), reading, machine) +
          pack * elements / machine.threads;
 }
 
@@ -57,10 +65,11 @@ double packed_s(const GemmProblem& g, const MachineModel& machine) {
 double by_columns_s(const GemmProblem& g, const MachineModel& machine) {
   constexpr double kSumsAcross = 20 * kNanosecond, kColumns = 4;
   const double share_of_peak = vector_set() == VectorSet::Avx2 ? 0.65 : 0.75;
-  constexpr double kReading = 1.3;  // of the time that it takes in the order of panels
+  // Of the time that it takes in the order of panels.
+  const double reading = is_packed(g) && machine.hidden < 1 && vector_set() != VectorSet::Avx2 ? 1.15 : 1.3;
   const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
-  return std::max(groups * kSumsAcross / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s),
-                  kReading * transfer_s(bytes_of_b(g), machine));
+  return multiplying_and_reading_s(g, groups * kSumsAcross / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s), reading,
+                                   machine);
 }
 
 // A pass adds up rows of the right side; what of it the cache keeps is read sooner in the next one.
@@ -73,9 +82,9 @@ double by_rows_s(const GemmProblem& g, const MachineModel& machine) {
   const double again = bytes_of_thread < as_double(l2_cache_bytes()) ? kAgainNear
                        : bytes_of_b(g) < machine.cache_bytes         ? machine.reread
                                                                      : 1;
-  return std::max(
-      as_double(g.batches) * passes * as_double(g.k) * kRow / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s),
-      (1 + again * (passes - 1)) * reading * transfer_s(bytes_of_b(g), machine));
+  return multiplying_and_reading_s(
+      g, as_double(g.batches) * passes * as_double(g.k) * kRow / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s),
+      (1 + again * (passes - 1)) * reading, machine);
 }
 
 std::optional<std::string> too_many_rows(const GemmProblem& g) {

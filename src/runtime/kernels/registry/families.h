@@ -10,8 +10,11 @@ namespace toroid {
 
 // Seconds to read or write so many bytes once: what fits the cache comes from there.
 inline double transfer_s(double bytes, const MachineModel& machine) {
-  constexpr double kCacheSpeedup = 4;
-  return bytes / (bytes < machine.cache_bytes ? kCacheSpeedup * machine.bytes_per_s : machine.bytes_per_s);
+  return bytes / (bytes < machine.cache_bytes ? machine.cache_speedup * machine.bytes_per_s : machine.bytes_per_s);
+}
+inline double operand_transfer_s(double bytes, bool is_constant, const MachineModel& machine) {
+  if (!is_constant || bytes >= machine.cache_bytes) return transfer_s(bytes, machine);
+  return bytes / (machine.constants_speedup * machine.bytes_per_s);
 }
 
 constexpr const char* kNoChannelVectors = "a group has not one channel, nor as many as divide a vector or fill a few";
@@ -19,9 +22,9 @@ constexpr const char* kNoTiles = "the machine has no AMX, or does not let this p
 constexpr const char* kNoVnni = "the machine has no AVX512_VNNI";
 
 // What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that
-// wait for memory the one that computes less is the cheaper one.
-inline double overlapped_s(double computing_s, double moving_s) {
-  return std::max(computing_s, moving_s) + 0.1 * std::min(computing_s, moving_s);
+// wait for memory the one that computes less is the cheaper one. hidden: as MachineModel::hidden.
+inline double overlapped_s(double computing_s, double moving_s, double hidden = 0.9) {
+  return std::max(computing_s, moving_s) + (1 - std::min(hidden, 0.9)) * std::min(computing_s, moving_s);
 }
 
 // The share of AMX tiles' rows that so many rows fill.

@@ -33,6 +33,9 @@ struct MachineModel {
   double start_s = 2e-6;     // of a parallel loop
   double reread = 0.45;      // the time of another pass over what only the last cache holds, as a share of that of the first
   double pairs = 1.5;        // the speed of products of pairs of bfloat16 (AVX512_BF16), as a multiple of that of float32's
+  // How many times as fast as from memory what the last cache holds is read; and constants, each of which is read once in a call.
+  double cache_speedup = 4, constants_speedup = 4;
+  double hidden = 1;  // the share of the shorter of multiplying in vectors and reading constants that the longer one hides
 };
 MachineModel model_of_this_machine(int threads);
 

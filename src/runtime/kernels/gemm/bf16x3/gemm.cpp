@@ -366,14 +366,20 @@ double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   // Cycles of a thread.
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0,
                    kVectorProduct = 1.0 / 30;       // a tile's end: more than that of its sums in vectors
-  constexpr double kNearBytes = 16, kFarBytes = 6;  // a cycle, from the second-level cache and from beyond it
+  constexpr double kNearBytes = 16, kFarBytes = 5;  // a cycle, from the second-level cache and from beyond it
+  // Of the shorter of multiplying and reading. Vectors wait for what comes from far, tiles are loaded ahead.
+  constexpr double kShownByTiles = 0.4, kShownByVectors = 1;
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of(p.k));
   const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
+  const bool is_far = p.has_packed_right && n * k * sizeof(float) > static_cast<double>(l2_cache_bytes());
   const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(l2_cache_bytes()) ? kFarBytes : kNearBytes;
+  const auto both = [&](double computing, double reading, double shown) {
+    return std::max(computing, reading) + (is_far ? shown * std::min(computing, reading) : 0);
+  };
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
   const double in_parts =
-      std::max(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle) + packing;
+      both(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle, kShownByTiles) + packing;
   // The more threads, the less tiles gain. 24 pairs of linear layers of 128 rows, 768 to 3,072 and back, took on a Xeon of the fifth
   // generation (16 virtual processors, other work beside them), in ms in tiles and in vectors: 146 and 201 on one thread, 71 and 77 on
   // four, 32 and 28 on sixteen.
@@ -381,7 +387,8 @@ double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   const double slower = 1 + kPerDoubling * std::max(0.0, std::log2(static_cast<double>(p.threads) / 2));
   const double strips = std::ceil(m / GemmMicrokernels::kMostRows) * GemmMicrokernels::kMostRows;
   const double in_vectors =
-      std::max(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle) + packing / 2;
+      both(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle, kShownByVectors) +
+      packing / 2;
   return slower * in_parts / in_vectors;
 }
 

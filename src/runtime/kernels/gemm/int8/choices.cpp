@@ -21,11 +21,12 @@ int64_t columns(const Problem& problem) { return problem.outputs[0].size(-1); }
 int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
 
 // Of products at so many times the speed of float32's, and the right side's bytes, read once.
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b) {
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b, double hidden = 1) {
   const double m = static_cast<double>(rows(problem));
   const double flops = 2 * m * static_cast<double>(depth(problem)) * static_cast<double>(columns(problem));
   constexpr double kShareOfPeak = 0.6;
-  return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s), transfer_s(bytes_of_b, machine));
+  return machine.start_s + overlapped_s(flops / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s),
+                                        operand_transfer_s(bytes_of_b, problem.inputs[1].is_constant, machine), hidden);
 }
 constexpr double kFloatBytes = sizeof(float);
 double elements_of_b(const Problem& problem) { return static_cast<double>(depth(problem)) * static_cast<double>(columns(problem)); }
@@ -110,7 +111,7 @@ constexpr Implementation kOfFloats[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kSpeed = 1.5;  // as of widened panels
-           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem));
+           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem), machine.hidden);
          },
      .plan = plan_int8_kept},
     {.name = "in-registers",
@@ -143,7 +144,7 @@ constexpr Implementation kOfFloats[] = {
      .gate = with_tiles,
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kToWiden = 18;
+           constexpr double kToWiden = 10;
            return tiles_cost_s<10, 4>(problem, machine) + widening_s(problem, machine, kToWiden);
          },
      .plan = plan_int8_tiles},

@@ -175,9 +175,13 @@ TEST_P(Int8Matmul, FewRowsAreReadAsBytesAndManyAsFloats) {
   auto unless_tiles = [](std::string_view name) { return has_amx() ? "tiles" : name; };
   EXPECT_EQ(chosen("f32", 1), "in-registers");
   EXPECT_EQ(chosen("f16", 4), "in-registers");
-  EXPECT_EQ(chosen("f32", kMostRowsInRegisters + 1), unless_tiles("kept"));
+  for (const int64_t rows : {kMostRowsInRegisters + 1, int64_t{256}}) {
+    // Where multiplying hides no reading, fewer bytes may be the quicker ones.
+    const std::string name = chosen("f32", rows);
+    EXPECT_TRUE(name == unless_tiles("kept") || (machine.hidden < 1 && name == unless_tiles("widened"))) << name;
+  }
   EXPECT_EQ(chosen("f16", kMostRowsInRegisters + 1), unless_tiles("widened"));
-  EXPECT_EQ(reading_of_int8(chosen("f32", 256)), has_amx() ? reading_of_int8("tiles") : "kept as float32, in panels that are made once");
+  EXPECT_EQ(reading_of_int8("kept"), "kept as float32, in panels that are made once");
   const bool gains_by_pairs = bf16_dot_microkernels() != nullptr && machine.pairs > 1;
   EXPECT_EQ(chosen("bf16", 32), unless_tiles(gains_by_pairs ? "pairs" : "widened"));
 }
