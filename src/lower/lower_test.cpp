@@ -54,6 +54,29 @@ graph(x: f32[s0, 8], b: f32[8]) {
             "map y_out[i8, i9] = exp(add(x[i8, i9], b[i9]))\n");
 }
 
+// Rows of two numbers that lie across memory: no copy of them, and the result lies as they do.
+TEST(Lower, ProductsOfFewNumbersAcrossMemoryAreLoops) {
+  EXPECT_EQ(loops_of(R"(
+graph(s: f32[3, 2, 500], w: f32[2, 2]) {
+  p: f32[3, 500, 2] = permute(s, dims=[0, 2, 1])
+  x: f32[1500, 2] = reshape(p)
+  y: f32[1500, 2] = matmul(x, w)
+  z: f32[3, 500, 2] = reshape(y)
+  q: f32[3, 2, 500] = permute(z, dims=[0, 2, 1])
+  r: f32[3, 2, 500] = exp(q)
+  return r
+})"),
+            "map y[i15, i16, i17] = add(mul(s[i15, 0, i16], w[0, i17]), mul(s[i15, 1, i16], w[1, i17]))\n"
+            "map r_out[i26, i27, i28] = exp(y[i26, i28, i27])\n");
+  // A call reads these as they lie.
+  EXPECT_EQ(loops_of(R"(
+graph(x: f32[1500, 2], w: f32[2, 2]) {
+  y: f32[1500, 2] = matmul(x, w)
+  return y
+})"),
+            "call y = matmul() on x[1500, 2], w[2, 2]\n");
+}
+
 // The kernel reads the bytes: no copy of the weights in floats.
 TEST(Lower, Int8FactorsAreCastByTheProduct) {
   EXPECT_EQ(loops_of(R"(

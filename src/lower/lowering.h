@@ -129,6 +129,8 @@ class Lowering {
   bool lower_int4_matmul(const Node& node);
   void lower_matmul(const Node& node);
   void lower_integer_matmul(const Node& node);
+  ValueId before_flattened_rows(ValueId id) const;
+  bool lower_small_product(const Node& node);
   loop::Operand bytes_along(ValueId id, size_t dim);
   LoadAt widened_elements(ValueId id);
   bool keeps_narrow_weights(const Node& node);

@@ -89,6 +89,7 @@ bool Lowering::lower_int4_matmul(const Node& node) {
 void Lowering::lower_matmul(const Node& node) {
   const ValueId left = node.inputs[0], right = node.inputs[1];
   if (options_.integer_products_as_loops && is_integral(dtype(node.outputs[0]))) return lower_integer_matmul(node);
+  if (lower_small_product(node)) return;
   const bool keeps_weights = keeps_narrow_weights(node);
   const bool keeps_int4 = options_.narrow_weights == NarrowWeights::Kept || is_reduced_float(dtype(left));
   if (keeps_weights && keeps_int4 && takes_int4(node) && lower_int4_matmul(node)) return;
