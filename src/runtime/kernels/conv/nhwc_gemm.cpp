@@ -26,6 +26,7 @@ constexpr int64_t kPositionsAtOnce = 112;     // output positions that meet a pa
 constexpr int64_t kBandPositions = 512;       // that share a copied band, if their rows are so short
 constexpr int64_t kFewChannels = 8;           // stay in planes
 constexpr int64_t kLeastChannelsInPairs = 8;  // fewer are quicker as scattered elements
+constexpr int64_t kChannelsAtOnce = 256;      // of a filter that is copied
 constexpr double kCyclesToGather = 2;         // and split an element of a row whose runs are not the steps of a product in parts
 
 Scratch scratch_for_band;
@@ -147,15 +148,22 @@ class Convolver : public RowConvolution {
       return {from, 1, layout.out_stride};
     float* const rows = scratch_for_filters.get(filters.size() * depth_);
     for (int64_t o = 0; o < filters.size(); ++o) {
-      for (int64_t c = 0; c < s_.in_channels; ++c) {
-        const float* at = from + o * layout.out_stride + c * layout.in_stride;
-        float* row = rows + o * depth_ + c * channel;
-        for (int64_t k1 = 0; k1 < layout.kernel[0]; ++k1, at += layout.row_stride) {
-          for (int64_t k2 = 0; k2 < layout.kernel[1]; ++k2, row += element) *row = at[k2 * layout.column_stride];
-        }
+      for (int64_t first = 0; first < s_.in_channels; first += kChannelsAtOnce) {
+        const Range channels = {first, std::min(first + kChannelsAtOnce, s_.in_channels)};
+        copy_channels(from + o * layout.out_stride, layout, channels, channel, element, rows + o * depth_);
       }
     }
     return {rows, 1, depth_};
+  }
+
+  // Of one filter, an element after the other of all these channels, which the first-level cache holds meanwhile.
+  static void copy_channels(const float* from, const FilterLayout& layout, Range channels, int64_t channel, int64_t element, float* row) {
+    for (int64_t k1 = 0; k1 < layout.kernel[0]; ++k1) {
+      for (int64_t k2 = 0; k2 < layout.kernel[1]; ++k2, row += element) {
+        const float* const at = from + k1 * layout.row_stride + k2 * layout.column_stride;
+        for (int64_t c = channels.first; c < channels.last; ++c) row[c * channel] = at[c * layout.in_stride];
+      }
+    }
   }
 
   // Of a copied band, in which planes are as far apart as the most rows need.
