@@ -3,6 +3,7 @@
 // The vector axis is the one along which most loads and stores are contiguous. Neighbouring axes that every access walks as one
 // are merged: [b, s, h] with all operands contiguous becomes a single loop.
 #include <algorithm>
+#include <unordered_set>
 
 #include "lower/cost.h"
 #include "schedule/axes.h"
@@ -68,7 +69,7 @@ std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel)
     }
   }
   for (ExprId id : loop::reachable(exprs, values)) {
-    if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) result.push_back({load->index[0], true});
+    if (const auto* load = std::get_if<loop::Load>(&exprs.node(id).op)) result.push_back({load->index[0], true, true});
     if (const auto* index = std::get_if<loop::Index>(&exprs.node(id).op)) result.push_back({index->value, false});
   }
   return result;
@@ -140,35 +141,52 @@ bool finds_first_along(const Kernel& kernel, sym::Expr inner) {
   return true;
 }
 
-// How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it.
-double score(const std::vector<Access>& list, sym::Expr axis) {
-  double total = 0;
-  for (const Access& access : list) {
-    if (!access.is_memory || !sym::depends_on(access.position, axis)) continue;
-    const auto linear = sym::linear_in(access.position, axis);
-    total += linear && linear->coefficient.is_const(1) ? 1.0 : -1.0;
+bool is_contiguous_along(sym::Expr position, sym::Expr axis) {
+  const auto linear = sym::linear_in(position, axis);
+  return linear && linear->coefficient.is_const(1);
+}
+
+// A load that lanes along `vector` would gather, and that is contiguous along another axis: that one. Both are as long as a tile.
+std::optional<sym::Expr> tile_axis(const Kernel& kernel, sym::Expr position, sym::Expr vector) {
+  constexpr int64_t kSmallest = 16;
+  if (!kernel.inner.empty() || extent_hint(vector) < kSmallest) return std::nullopt;
+  const auto jump = sym::linear_in(position, vector);
+  if (!jump || !only_axes_and_sizes(position) || jump->coefficient.is_const(0) || jump->coefficient.is_const(1)) return std::nullopt;
+  for (const sym::Expr axis : kernel.outer) {
+    const auto step = sym::linear_in(position, axis);
+    const bool is_next = axis != vector && step && (step->coefficient.is_const(1) || step->coefficient.is_const(-1));
+    if (is_next && extent_hint(axis) >= kSmallest) return axis;
   }
-  return total;
+  return std::nullopt;
 }
 
 void choose_tile(const loop::ExprTable& exprs, Kernel& kernel) {
-  constexpr int64_t kSmallest = 16;
-  const sym::Expr vector = kernel.outer.back();
-  if (!kernel.inner.empty() || extent_hint(vector) < kSmallest) return;
   for (ExprId id : unconditional_loads(exprs, kernel)) {
-    const sym::Expr position = std::get<loop::Load>(exprs.node(id).op).index[0];
-    const auto jump = sym::linear_in(position, vector);
-    if (!jump || !only_axes_and_sizes(position) || jump->coefficient.is_const(0) || jump->coefficient.is_const(1)) continue;
-    for (size_t d = 0; d + 1 < kernel.outer.size(); ++d) {
-      const sym::Expr axis = kernel.outer[d];
-      const auto step = sym::linear_in(position, axis);
-      if (!step || !(step->coefficient.is_const(1) || step->coefficient.is_const(-1)) || extent_hint(axis) < kSmallest) continue;
-      if (kernel.tile && *kernel.tile != axis) continue;
-      kernel.tile = axis;
-      kernel.tiled_loads.push_back(id);
-      break;
-    }
+    const auto axis = tile_axis(kernel, std::get<loop::Load>(exprs.node(id).op).index[0], kernel.outer.back());
+    if (!axis || (kernel.tile && *kernel.tile != *axis)) continue;
+    kernel.tile = *axis;
+    kernel.tiled_loads.push_back(id);
   }
+}
+
+bool depends_on_others(const std::vector<sym::Expr>& axes, sym::Expr position, sym::Expr axis) {
+  return std::any_of(axes.begin(), axes.end(), [&](sym::Expr other) { return other != axis && sym::depends_on(position, other); });
+}
+
+// How well lanes along `axis` read and write memory: contiguous accesses count for it, scattered ones against it. Of a kernel that moves
+// elements alone, what tiles transpose counts for nothing, and so does a row that all others read again.
+// `in_all`: where loads are that every iteration performs.
+double score(const Kernel& kernel, const std::vector<Access>& list, const std::unordered_set<sym::Expr>& in_all, sym::Expr axis) {
+  double total = 0;
+  for (const Access& access : list) {
+    if (!access.is_memory || !sym::depends_on(access.position, axis)) continue;
+    if (kernel.inner.empty() && access.is_load) {
+      if (in_all.contains(access.position) && tile_axis(kernel, access.position, axis)) continue;
+      if (!depends_on_others(kernel.outer, access.position, axis)) continue;
+    }
+    total += is_contiguous_along(access.position, axis) ? 1.0 : -1.0;
+  }
+  return total;
 }
 
 // What a stage does in each step, each expression once; what stays the same along the inner axes is computed before.
@@ -271,10 +289,12 @@ void choose_loops(loop::LoopProgram& program, Kernel& kernel) {
   if (kernel.outer.empty() && kernel.inner.empty()) return;
 
   const std::vector<Access> list = accesses(program.exprs, kernel);
+  std::unordered_set<sym::Expr> in_all;
+  for (ExprId id : unconditional_loads(program.exprs, kernel)) in_all.insert(std::get<loop::Load>(program.exprs.node(id).op).index[0]);
   auto best_of = [&](const std::vector<sym::Expr>& axes) {
     std::optional<std::pair<double, sym::Expr>> best;
     for (size_t i = axes.size(); i-- > 0;) {  // of equals, the innermost
-      const double value = score(list, axes[i]) + (extent_hint(axes[i]) >= 8 ? 0.5 : -2.0);
+      const double value = score(kernel, list, in_all, axes[i]) + (extent_hint(axes[i]) >= 8 ? 0.5 : -2.0);
       if (!best || value > best->first) best = {value, axes[i]};
     }
     return best;

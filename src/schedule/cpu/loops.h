@@ -12,6 +12,7 @@ namespace toroid::schedule {
 struct Access {
   sym::Expr position;
   bool is_memory;  // of a load or store, not an index used as a number
+  bool is_load = false;
 };
 std::vector<Access> accesses(const loop::ExprTable& exprs, const Kernel& kernel);
 
