@@ -57,6 +57,9 @@ typedef struct ToroidGpuRuntime {
   /* Of a program with tensors in the process's memory too: what its steps there call, and their arena, with ToroidCall::offsets. */
   const ToroidRuntime* here;
   char* host_arena;
+  /* Two words of that memory, which hold those of `state` for the work started next: ToroidCall::random, the call's or of a run of a loop's
+   * body. The call's own are in the same place in each call. Null when it failed. */
+  const int64_t* (*random)(const ToroidRuntime*, const int64_t* state);
 } ToroidGpuRuntime;
 
 /* For which GPUs a binary is. */
@@ -99,7 +102,7 @@ typedef struct ToroidGpuProgram {
   int32_t facts;                        /* TOROID_GPU_DRAWS and TOROID_GPU_MIXED, added */
   const ToroidGpuPlacement* placements; /* with TOROID_GPU_MIXED, of each variant; else it is not there */
 } ToroidGpuProgram;
-#define TOROID_GPU_DRAWS 1 /* a kernel has ToroidCall::random among its arguments */
+#define TOROID_GPU_DRAWS 1 /* kernels read ToroidCall::random, through ToroidGpuRuntime::random */
 #define TOROID_GPU_MIXED 2 /* some tensors are in the process's memory */
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TOROID_ABI_VERSION 16
+#define TOROID_ABI_VERSION 17
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,9 @@
 // Programs on a GPU as a host calls them: graphs, state that stays on the device, device pointers and streams. A library plays the driver
 // (fake_gpu.c), in this process: a kernel's results begin with the sum of the first words that it reads, and one.
+#include <algorithm>
+#include <bit>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -228,9 +232,38 @@ graph(x: i32[s0], y: i32[s0]) {
 
 TEST_F(DeviceProgram, RandomNumbersAreOthersInEachReplay) {
   Executable program = load("graph(x: f32[300]) {\n  r: f32[300] = aten::rand_like(x)\n  return r\n}\n");
-  for (int i = 0; i < 4; ++i) program.run(std::vector{HostTensor(DType::F32, {300})});
-  EXPECT_EQ(counts().captures, 3);
-  EXPECT_EQ(counts().updates, 2);
+  std::set<uint32_t> drawn;  // the kernel reads the first word of the state: the seed
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    program.set_seed(seed);
+    const std::vector<HostTensor> results = program.run(std::vector{HostTensor(DType::F32, {300})});
+    drawn.insert(std::bit_cast<uint32_t>(results[0].data<float>()[0]));
+  }
+  EXPECT_EQ(drawn.size(), 4u);
+  EXPECT_EQ(counts().captures, 1);
+  EXPECT_EQ(counts().updates, 0);
+  EXPECT_EQ(counts().graph_launches, 3);
+  EXPECT_TRUE(program.graph_obstacles().empty());
+}
+
+// Each run has a state of its own, which the host makes.
+TEST_F(DeviceProgram, ALoopThatDrawsIsNoGraph) {
+  Executable program = load(R"(subgraph 0(carried: f32[2], row: f32[3]) {
+  r: f32[2] = aten::rand([2])
+  next: f32[2] = aten::add.Tensor(carried, r)
+  q: f32[2] = aten::clone(r)
+  return next, q
+}
+graph(p: f32[6, 3]) {
+  start: f32[2] = aten::zeros([2])
+  total: f32[2], steps: f32[6, 2] = higher_order::scan(@0, [start], [p], [])
+  outside: f32[3] = aten::rand([3])
+  return total, steps, outside
+}
+)");
+  for (int i = 0; i < 3; ++i) program.run(std::vector{HostTensor(DType::F32, {6, 3})});
+  EXPECT_EQ(counts().captures, 0);
+  const std::vector<std::string> obstacles = program.graph_obstacles();
+  EXPECT_EQ(std::count(obstacles.begin(), obstacles.end(), "a loop's body draws random numbers"), 1);
 }
 
 TEST_F(DeviceProgram, WhatNoGraphHoldsIsNamed) {

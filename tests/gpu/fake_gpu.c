@@ -454,7 +454,8 @@ Result nvrtcCompileProgram(Compilation* it, int count, const char* const* option
     for (size_t length; *parameter != ')' && parameter[-1] != ')'; parameter += length + 1) {
       while (*parameter == ' ') ++parameter;
       length = strcspn(parameter, ",)");
-      const int is_data = memchr(parameter, '*', length) != NULL && strncmp(parameter, "Failure", 7) != 0;
+      const int is_state = strncmp(parameter, "const RandomState", 17) == 0; /* a pointer, too */
+      const int is_data = is_state || (memchr(parameter, '*', length) != NULL && strncmp(parameter, "Failure", 7) != 0);
       append(it, !is_data ? "-" : strncmp(parameter, "const ", 6) == 0 ? "r" : "w", 1);
     }
     append(it, "", 1);

@@ -372,6 +372,7 @@ std::string identifier(std::string_view text) {
                                                 "copy_bytes",
                                                 "read_number",
                                                 "RandomState",
+                                                "random_words",
                                                 "philox1",
                                                 "EmulatedKernel",
                                                 "emulated_failure",

@@ -161,6 +161,7 @@ struct ToroidGpuRuntime {
   int32_t multiplies;
   const ToroidRuntime* here;
   char* host_arena;
+  const int64_t* (*random)(const ToroidRuntime*, const int64_t* state);
 };
 INLINE const ToroidGpuRuntime* gpu(const ToroidRuntime* runtime) { return (const ToroidGpuRuntime*)runtime; }
 INLINE void copy_bytes(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) { gpu(runtime)->copy(runtime, to, from, bytes); }

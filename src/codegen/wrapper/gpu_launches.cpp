@@ -138,7 +138,14 @@ void FunctionPrinter::print_gpu_launch(const cuda::CudaKernel& printed, const sc
   std::vector<std::string> passed;
   for (const KernelParameter& parameter : printed.source.parameters) {
     const loop::Buffer& each = buffer(parameter.buffer);
-    passed.push_back(fmt::format("(void*){}{}", each.kind == loop::BufferKind::RandomState ? "" : "&", identifier(each.name)));
+    if (each.kind == loop::BufferKind::RandomState) {
+      body_.write(fmt::format("const int64_t* const random_words = {};",
+                              emulated ? identifier(each.name) : fmt::format("gpu(runtime)->random(runtime, {})", identifier(each.name))));
+      if (!emulated) body_.write(fmt::format("if (!random_words) return {};", number_ + 1));
+      passed.emplace_back("(void*)&random_words");
+    } else {
+      passed.push_back(fmt::format("(void*)&{}", identifier(each.name)));
+    }
   }
   for (sym::Expr size : printed.source.sizes) passed.push_back(fmt::format("(void*)&{}", identifier(size.node()->name)));
   if (printed.source.reports_errors) {

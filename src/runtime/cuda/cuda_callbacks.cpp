@@ -92,6 +92,9 @@ struct CudaCallbacks::Entries {
   static int32_t read(const ToroidRuntime* runtime, void* to, const void* from, int64_t bytes) {
     return guarded(runtime, 1, [&] { return host(runtime).read(to, from, bytes), 0; });
   }
+  static const int64_t* random(const ToroidRuntime* runtime, const int64_t* state) {
+    return guarded(runtime, nullptr, [&] { return host(runtime).random(state); });
+  }
   // Of steps on the host, whose tensors are in the process's memory.
   static int32_t call_here(const ToroidRuntime* runtime, const ToroidLibraryCall* call) {
     return guarded(runtime, 1, [&] { return host(runtime).RuntimeCallbacks::call(*call), 0; });
@@ -134,7 +137,7 @@ CudaCallbacks::CudaCallbacks(const Device& device, RuntimePool& pool, PreparedCo
   here_.output = Entries::output_here;
   table_ = {own_table(),   Entries::launch, Entries::copy,
             Entries::read, failure_.data(), vendor() == Vendor::Nvidia || has_blas_lt() ? 1 : 0,
-            &here_,        nullptr};
+            &here_,        nullptr,         Entries::random};
   table_.host.call = Entries::call;
 }
 
@@ -200,6 +203,7 @@ void CudaCallbacks::put_back(const std::vector<Memory>& copies, const ToroidVari
 
 int32_t CudaCallbacks::start_steps(Entry* entry, const ToroidCall& call, Call& state) {
   is_behind_launch_ = false;
+  random_of_call_ = call.random;
   beside_.begin_call(uses_beside_);
   peer_copies_.begin_call();
   const int32_t failed = RuntimeCallbacks::run(entry, call, state);
@@ -212,6 +216,7 @@ int32_t CudaCallbacks::start_one_by_one(Entry* entry, const ToroidCall& call, Ca
   const bool is_own = caller_ == stream_.handle();
   order_.begin(stream_.handle());
   if (!is_own) order_.follow(stream_.handle(), caller_);
+  if (variant_ != &preparation_) set_random(stream_.handle(), kOfCall, call.random);
   const int32_t failed = start_steps(entry, call, state);
   order_.end(stream_.handle());
   if (!is_own) {
@@ -225,9 +230,8 @@ int32_t CudaCallbacks::start_one_by_one(Entry* entry, const ToroidCall& call, Ca
 bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCall& call, Call& state) {
   read_places(state.variant, call, places_);
   GraphOfCall* its = same.find(places_);
-  const bool is_known = its != nullptr && (!draws_ || std::equal(its->random, its->random + 2, call.random));
-  if (!is_known) {
-    if (its == nullptr) its = &same.next();
+  if (its == nullptr) {
+    its = &same.next();
     its->places.clear();  // until it is captured
     try {
       its->graph.capture(stream_, [&] {
@@ -240,13 +244,29 @@ bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCa
       return false;
     }
     its->places = places_;
-    if (draws_) std::copy_n(call.random, 2, its->random);
   }
   order_.begin(caller_);
+  set_random(caller_, kOfCall, call.random);
   its->graph.launch(caller_);
   order_.end(caller_);
   graph_nodes_ = its->graph.num_nodes();
   return true;
+}
+
+// The driver has read the two words when it returns. A graph has none of them: it reads where they are.
+void CudaCallbacks::set_random(StreamHandle stream, WhoseRandom whose, const int64_t* state) {
+  if (!draws_) return;
+  if (!random_) random_.emplace(stream_, 4 * sizeof(int64_t));
+  const Address to = reinterpret_cast<Address>(random_words(whose));
+  check(driver().copy_in(to, state, 2 * sizeof(int64_t), stream), "copying to the GPU");
+}
+
+const int64_t* CudaCallbacks::random(const int64_t* state) {
+  if (state == random_of_call_) return random_words(kOfCall);
+  is_behind_launch_ = false;
+  variant_->obstacles.insert("a loop's body draws random numbers");
+  set_random(stream_.handle(), kOfRun, state);
+  return random_words(kOfRun);
 }
 
 int32_t CudaCallbacks::wait() {

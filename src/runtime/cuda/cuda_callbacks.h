@@ -88,6 +88,10 @@ class CudaCallbacks final : public RuntimeCallbacks {
   void start_kernel(const ToroidLaunch& launch, int64_t blocks);
   void launch_as_told(const ToroidLaunch& launch);
   void read(void* to, const void* from, int64_t bytes);
+  enum WhoseRandom : uint8_t { kOfCall, kOfRun };  // of a loop's body, which is started right after
+  void set_random(StreamHandle stream, WhoseRandom whose, const int64_t* state);
+  const int64_t* random_words(WhoseRandom whose) const { return static_cast<const int64_t*>(random_->data()) + 2 * whose; }
+  const int64_t* random(const int64_t* state);  // as ToroidGpuRuntime::random
   void read_step_times();
   int32_t call_or_refuse(const ToroidLibraryCall& call);  // as ToroidRuntime::call
   void set_deciding(bool on);
@@ -117,6 +121,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   Products products_;
   cudnn::Graphs cudnn_;
   SharedBytes failure_;
+  std::optional<Memory> random_;  // the states that kernels read, of programs that draw
+  const int64_t* random_of_call_ = nullptr;
   ToroidGpuRuntime table_{};
   ToroidRuntime here_{};  // of steps on the host
 

@@ -21,7 +21,6 @@ void read_places(const ToroidVariant& variant, const ToroidCall& call, CallPlace
 
 struct GraphOfCall {
   CallPlaces places;
-  int64_t random[2] = {0, 0};
   Graph graph;
 };
 
