@@ -408,3 +408,28 @@ def test_options_are_checked():
         read_options("quick", None, {})
     assert read_options("max-autotune", None, {}).max_autotune
     assert pickle.loads(pickle.dumps(read_options(None, None, {}))) == read_options(None, {}, {})
+
+
+@pytest.mark.parametrize(
+    "size, kernel, stride, padding, dilation",
+    [(14, 3, 1, 36, 36), (14, 3, 1, 24, 24), (7, 5, 1, 10, 5), (9, 5, 2, 12, 6), (13, 4, 1, 20, 14), (5, 3, 3, 9, 7), (6, 3, 1, 5, 6)],
+)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_filters_beyond_the_image(size, kernel, stride, padding, dilation, is_constant):
+    x, w, b = torch.randn(2, 6, size, size + 3), torch.randn(8, 3, kernel, kernel), torch.randn(8)
+    if is_constant:
+        made = nn.Conv2d(6, 8, kernel, stride, padding, dilation, groups=2)
+        with torch.no_grad():
+            close(torch.compile(made, backend="toroid", options={"freezing": True})(x), made(x))
+        return
+
+    def f(x, w, b):
+        return F.conv2d(x, w, b, stride, padding, dilation, groups=2).relu()
+
+    close(compiled(f)(x, w, b), f(x, w, b))
+    given = [each.clone().requires_grad_() for each in (x, w, b)]
+    theirs = [each.clone().requires_grad_() for each in (x, w, b)]
+    compiled(f)(*given).square().sum().backward()
+    f(*theirs).square().sum().backward()
+    for mine, wanted in zip(given, theirs):
+        close(mine.grad, wanted.grad, 1e-3)

@@ -7,6 +7,7 @@
 #include "formula/movement/scattering.h"
 #include "formula/nn/activation.h"
 #include "formula/nn/attention.h"
+#include "formula/nn/convolution.h"
 #include "formula/nn/grid_sampling.h"
 #include "formula/nn/normalization.h"
 #include "formula/nn/pooling.h"
@@ -47,6 +48,17 @@ class FormulaTest : public testing::Test {
   Program program;
   Builder b{program.graph, *program.symbols, &program.guards};
 };
+
+// With a dilation of 6 over five positions only the middle of three elements meets the image; of 3, all do.
+TEST_F(FormulaTest, ElementsOfFiltersThatMeetTheMarginAloneAreLeftOut) {
+  const Tensor x = f32("x", {1, 2, 5}), w = f32("w", {4, 2, 3});
+  const formula::ConvolutionGeometry beyond = {.stride = {1}, .padding = {6}, .dilation = {6}, .output_padding = {}};
+  const std::string text = text_of(formula::convolution(x, w, {}, beyond));
+  EXPECT_NE(text.find("f32[4, 2, 1] = slice(w, starts=[0, 0, 1], steps=[1, 1, 1])"), std::string::npos) << text;
+  EXPECT_NE(text.find("padding=[0]"), std::string::npos) << text;
+  const formula::ConvolutionGeometry within = {.stride = {1}, .padding = {3}, .dilation = {3}, .output_padding = {}};
+  EXPECT_NE(text_of(formula::convolution(x, w, {}, within)).find("padding=[3]"), std::string::npos);
+}
 
 TEST_F(FormulaTest, AnActivationOfHalvesIsComputedInF32) {
   EXPECT_EQ(text_of(formula::silu(input("x", DType::F16, {2, 3}))), R"(

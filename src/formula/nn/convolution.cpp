@@ -62,6 +62,38 @@ void require_groups(Tensor weight, const ConvolutionGeometry& g) {
 
 }  // namespace
 
+namespace {
+
+// How many elements at either end of a filter's row meet nothing but the margin, as with a dilation beyond the image: they add zeros.
+// As many at both ends, so that what is left has the same margin on both sides.
+int64_t elements_outside(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
+  if (size < 1 || room < 0) return 0;
+  const int64_t last = room / stride * stride - padding;  // where the last result begins to read
+  int64_t count = 0;
+  const auto are_outside = [&](int64_t i) { return last + i * dilation < 0 && (kernel - 1 - i) * dilation - padding >= size; };
+  while (2 * (count + 1) < kernel && (count + 1) * dilation <= padding && are_outside(count)) ++count;
+  return count;
+}
+
+// The filters without those; `g` gets the margin that the others need.
+Tensor without_elements_outside(Tensor x, Tensor weight, ConvolutionGeometry& g) {
+  if (g.transposed) return weight;
+  for (size_t d = 0; d < g.padding.size(); ++d) {
+    const sym::Expr size = x.size(static_cast<int>(d) + 2), kernel = weight.size(static_cast<int>(d) + 2);
+    const bool is_known =
+        size.is_const() && kernel.is_const() && g.stride[d].is_const() && g.padding[d].is_const() && g.dilation[d].is_const();
+    if (!is_known) continue;
+    const int64_t count = elements_outside(size.value(), kernel.value(), g.stride[d].value(), g.padding[d].value(), g.dilation[d].value());
+    if (count == 0) continue;
+    weight = weight.builder().slice(weight, static_cast<int>(d) + 2, count, kernel - 2 * count);
+    g.padding[d] = g.padding[d] - g.dilation[d] * count;
+  }
+  return weight;
+}
+
+}  // namespace
+
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, bool multiplies_bytes) {
   const size_t spatial = spatial_rank(weight);
   require_groups(weight, g);
@@ -70,7 +102,8 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, 
   return with_batch(x, spatial, [&](Tensor batched) {
     Tensor y = multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
     if (y.defined()) return bias.defined() ? y + per_channel(bias, y.rank()) : y;
-    y = batched.builder().convolution(batched, weight, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
+    const Tensor inside = without_elements_outside(batched, weight, g);
+    y = batched.builder().convolution(batched, inside, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;
   });
