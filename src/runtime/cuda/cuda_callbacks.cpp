@@ -243,6 +243,10 @@ bool CudaCallbacks::start_graph(CallsOfSizes& same, Entry* entry, const ToroidCa
       variant_->obstacles.insert(error.message());
       return false;
     }
+    if (!variant_->obstacles.empty()) {  // what no call came to before
+      same.graphs.pop_front();
+      return false;
+    }
     its->places = places_;
   }
   order_.begin(caller_);
