@@ -12,6 +12,7 @@ enum class AmxType {
   Int8,      // both signed, sums in I32 that wrap
   Uint8,     // the left unsigned, the right signed
 };
+constexpr int64_t bytes_of_element(AmxType numbers) { return numbers == AmxType::BFloat16 ? 2 : 1; }  // on both sides
 // Are there such instructions (base/machine/machine.h)?
 bool has_amx();
 
@@ -34,7 +35,7 @@ class TileRegisters {
 
 // Up to two tiles of rows and two of columns; the second of each may be null.
 struct TileStrip {
-  const std::byte* left[2];   // [step][row][word]: `steps` tiles one after the other
+  const std::byte* left[2];   // [step][row][word]: `steps` tiles one after the other, or as left_row and left_step say
   const std::byte* right[2];  // [step][word][column]
   int64_t steps;
   float* sums;  // or int32_t
@@ -45,6 +46,7 @@ struct TileStrip {
   int64_t lines;
   const int64_t* offsets = nullptr;  // of each step's tiles on the left, in bytes, where they do not follow each other
   int64_t right_bytes = 0;           // after which the right side's tiles begin anew; 0: never
+  int64_t left_row = kTileRowBytes, left_step = kTileBytes;  // in bytes, from row to row and from step to step of the left side
 };
 // Takes TileRegisters in scope.
 void multiply_tiles(AmxType numbers, const TileStrip& strip);

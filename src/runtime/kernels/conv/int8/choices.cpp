@@ -54,7 +54,8 @@ constexpr Implementation kImplementations[] = {
          },
      .plan = plan_byte_convolution_fours},
     {.name = "tiles",
-     .description = "tiles of 16 positions and columns (AMX), of windows that are copied",
+     .description = "tiles of 16 positions and columns (AMX), of bands of the image",
+     .version = 2,
      .gate = [](const Problem& problem) -> Gate {
        if (Gate gate = without_sums(problem)) return gate;
        if (problem.integers[1] != 1) return "there are several groups";

@@ -1,12 +1,11 @@
 #include "runtime/kernels/conv/int8/convolution.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
+#include "runtime/kernels/conv/amx/tile_convolver.h"
 #include "runtime/kernels/conv/int8/sums_of_bytes.h"
 #include "runtime/kernels/conv/int8/windows.h"
-#include "runtime/kernels/gemm/half/gemm_amx.h"
 #include "runtime/kernels/gemm/int8/byte_matrix.h"
 #include "runtime/kernels/registry/packed_operand.h"
 #include "runtime/memory/scratch.h"
@@ -73,49 +72,11 @@ class Fours {
 
 class Tiles {
  public:
-  Tiles(const KernelCall& call, const ConvolutionShape& s)
-      : s_(s),
-        row_(matrix_row_stride(s, image_strides(call.inputs[0]))),
-        windows_(s, image_strides(call.inputs[0]), s.in_channels, true),
-        filters_(call, 1, windows_.layout(PackedByteFilters::For::Tiles, call.inputs[1]),
-                 packed_tiles_bytes(AmxType::Int8, depth(), s.out_channels) / kWordBytes,
-                 [this](const KernelCall& each, int64_t, float* to) { pack(each, reinterpret_cast<std::byte*>(to)); }) {}
-
-  void run(const KernelCall& call, const ProductOutput& out) const {
-    const auto* const filters = reinterpret_cast<const std::byte*>(filters_.of(call));
-    const int64_t positions = windows_.positions();
-    const uint8_t* rows = image_of(call);
-    if (!row_) rows = copy_windows(call);
-    multiply_in_tiles(AmxType::Uint8, call.pool, positions, s_.out_channels, depth(), {rows, row_.value_or(depth()), 1}, filters, out);
-  }
+  Tiles(const KernelCall& call, const ConvolutionShape& s) : convolver_(AmxType::Uint8, call, s) {}
+  void run(const KernelCall& call, const ProductOutput& out) const { convolver_.run(call, out); }
 
  private:
-  // Of a copied window the last word may end in bytes of any value: filters have zeros there.
-  int64_t depth() const { return row_ ? s_.in_channels : windows_.depth(); }
-
-  const uint8_t* copy_windows(const KernelCall& call) const {
-    constexpr int64_t kBlock = 64;
-    const int64_t positions = windows_.positions();
-    uint8_t* const copies = scratch_for_windows.get<uint8_t>(positions * depth());
-    call.pool.parallel_for(divide_up(positions, kBlock), 1, [&](int64_t begin, int64_t end) {
-      std::vector<const uint32_t*> pointers(static_cast<size_t>(divide_up(kBlock, ByteRows::kStrip) * ByteRows::kStrip));
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i * kBlock, count = std::min(kBlock, positions - first);
-        windows_.point(image_of(call), first, count, pointers.data(), copies + first * depth());
-      }
-    });
-    return copies;
-  }
-
-  void pack(const KernelCall& call, std::byte* to) const {
-    const std::vector<int8_t> filters = windows_.filters(call.inputs[1], 0, s_.out_channels);
-    pack_right_tiles(AmxType::Int8, call.pool, {filters.data(), s_.out_channels, 1}, depth(), s_.out_channels, to);
-  }
-
-  ConvolutionShape s_;
-  std::optional<int64_t> row_;  // where the windows are rows of the image
-  ByteWindows windows_;
-  PackedOperand filters_;
+  TileConvolver convolver_;
 };
 
 class Loops {

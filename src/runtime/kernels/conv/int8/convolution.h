@@ -14,7 +14,7 @@ namespace toroid {
 std::unique_ptr<const KernelPlan> plan_byte_convolution_in_loops(const KernelCall& call);
 // Four products at a time, where vnni_kernels(): of windows where they lie, of slabs of groups.
 std::unique_ptr<const KernelPlan> plan_byte_convolution_fours(const KernelCall& call);
-// In tiles of windows that are copied, without groups, where has_amx().
+// In tiles, without groups, where has_amx() (tile_convolver.h).
 std::unique_ptr<const KernelPlan> plan_byte_convolution_tiles(const KernelCall& call);
 // Where has_depthwise_of_bytes(), an input and an output channel a group, columns not dilated.
 std::unique_ptr<const KernelPlan> plan_depthwise_of_bytes(const KernelCall& call);

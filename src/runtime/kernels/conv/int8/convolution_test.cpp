@@ -44,6 +44,15 @@ const ByteCase kByteCases[] = {
     {"depthwise, one channel more", 1, 65, 1, 1, 9, 9, {2, 7}, {1, 3}, {0, 3}, {3, 1}},
     {"depthwise, dilated columns", 1, 33, 1, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}},
     {"depthwise in one dim", 1, 96, 1, 1, 1, 40, {1, 9}, {1, 1}, {0, 4}, {1, 1}},
+    {"channels of a tile's row and some", 1, 1, 72, 70, 9, 11, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 7},
+    {"two rows of a tile, dilated", 2, 1, 128, 16, 9, 8, {3, 2}, {1, 1}, {1, 2}, {1, 2}},
+    {"three quarters, with strides", 1, 1, 48, 80, 10, 11, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"wide pixels", 1, 1, 80, 130, 7, 9, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {"wide pixels with gaps", 2, 1, 96, 33, 4, 8, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 32},
+    {"wide pixels upside down", 1, 1, 64, 33, 5, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, true},
+    {"pixels of less than a tile's row", 1, 1, 40, 33, 6, 7, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {"wide pixels with strides", 2, 1, 64, 64, 7, 9, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
+    {"a row of an image wider than a band", 1, 1, 24, 17, 3, 600, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"no channels", 1, 1, 0, 3, 4, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
 };
 

@@ -5,12 +5,12 @@
 
 namespace toroid {
 
-ByteWindows::ByteWindows(const ConvolutionShape& s, const ImageStrides& strides, int64_t channels, bool copies)
+ByteWindows::ByteWindows(const ConvolutionShape& s, const ImageStrides& strides, int64_t channels)
     : s_(s), strides_(strides), channels_(channels) {
   const int64_t elements = s.kernel_elements();
   const bool is_whole = channels == s.groups * s.in_channels;
   const bool follow = is_whole && s.padding[2] == 0 && s.dilation[2] == 1 && strides.column == channels;
-  runs_ = copies ? Runs::Windows : channels % kWordBytes == 0 ? Runs::Elements : follow ? Runs::Rows : Runs::Windows;
+  runs_ = channels % kWordBytes == 0 ? Runs::Elements : follow ? Runs::Rows : Runs::Windows;
   taps_ = runs_ == Runs::Elements ? elements : runs_ == Runs::Rows ? s.kernel[1] : 1;
   run_ = elements / taps_ * channels;
   words_ = (run_ + kWordBytes - 1) / kWordBytes;

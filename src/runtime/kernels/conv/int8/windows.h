@@ -12,7 +12,7 @@ namespace toroid {
 
 // How filters are packed, besides where they lie (prepared_constants.h).
 struct PackedByteFilters {
-  enum class For { Fours, Tiles, Depthwise } loops;
+  enum class For { Fours, Depthwise } loops;
   FilterLayout filters;
   int64_t taps, words;  // of windows
   auto operator<=>(const PackedByteFilters&) const = default;
@@ -20,8 +20,8 @@ struct PackedByteFilters {
 
 class ByteWindows {
  public:
-  // `channels`: of a slab. copies: windows are copied whole, as they are where the image's bytes are in no whole words.
-  ByteWindows(const ConvolutionShape& s, const ImageStrides& strides, int64_t channels, bool copies = false);
+  // `channels`: of a slab.
+  ByteWindows(const ConvolutionShape& s, const ImageStrides& strides, int64_t channels);
 
   int64_t taps() const { return taps_; }
   int64_t words() const { return words_; }  // of a tap; what is missing is not there, and meets zeros

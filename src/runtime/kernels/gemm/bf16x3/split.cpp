@@ -9,15 +9,15 @@
 
 namespace toroid {
 
-StepElements::StepElements(std::span<const Run> runs) {
-  int64_t filled = kStepElements;  // of the last step
+StepElements::StepElements(std::span<const Run> runs, int64_t of_step) {
+  int64_t filled = of_step;  // of the last step
   for (Run run : runs) {
     while (run.length > 0) {
-      if (filled == kStepElements) {
+      if (filled == of_step) {
         begins_.push_back(runs_.size());
         filled = 0;
       }
-      const int64_t count = std::min(run.length, kStepElements - filled);
+      const int64_t count = std::min(run.length, of_step - filled);
       runs_.push_back({run.offset, count});
       filled += count;
       run = {run.offset + count, run.length - count};

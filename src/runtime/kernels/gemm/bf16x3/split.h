@@ -30,9 +30,9 @@ constexpr int kLeastExponentOfParts = -100, kMostExponentOfParts = 50;
 // The elements of a row, cut into the steps of a product in tiles.
 class StepElements {
  public:
-  explicit StepElements(std::span<const Run> runs);
+  explicit StepElements(std::span<const Run> runs, int64_t of_step = kStepElements);
   int64_t steps() const { return static_cast<int64_t>(begins_.size()) - 1; }
-  // A step's elements, kStepElements of them or, in the last, fewer.
+  // A step's elements, `of_step` of them or, in the last, fewer.
   std::span<const Run> of(int64_t step) const {
     const auto s = static_cast<size_t>(step);
     return {runs_.data() + begins_[s], begins_[s + 1] - begins_[s]};

@@ -26,16 +26,47 @@ struct TileBlock {
   float* sums;
 };
 
-// pack(first_row, rows, out) packs a tile of rows, `left_tile_bytes` of them, or fewer; multiply(block) makes sums. Both run on all
-// threads, multiply with TileRegisters in scope.
+// Tiles of rows that meet all columns, in blocks, and the rows and columns of the whole product.
+struct TileRange {
+  const std::byte* left;  // the first one
+  int64_t tile_bytes, first, count, in_block;
+  int64_t m, n;
+};
+// Of rows in a block, so that they stay in the second-level cache.
+inline int64_t tiles_in_block(int64_t bytes_of_tile) {
+  constexpr int64_t kBlockBytes = int64_t{5} << 18;
+  return std::clamp<int64_t>(kBlockBytes / std::max<int64_t>(bytes_of_tile, kTileRowBytes) / 2 * 2, 2, kMostBlockTiles);
+}
+// multiply(block) makes sums, on all threads, with TileRegisters in scope.
+template <class Multiply>
+void multiply_blocks(RuntimePool& pool, const TileRange& range, const Multiply& multiply, const ProductOutput& out) {
+  const int64_t panels = (range.n + kPanelColumns - 1) / kPanelColumns, blocks = (range.count + range.in_block - 1) / range.in_block;
+  const int64_t groups = panel_groups(pool, blocks, panels);
+  pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
+    const TileRegisters registers;
+    float* sums = scratch_for_tile_sums.get(kMostBlockTiles * kTileSide * kPanelColumns);
+    for (int64_t task = begin; task < end; ++task) {
+      // Tasks that follow each other share panels.
+      const int64_t part = task % blocks, group = task / blocks;
+      const int64_t first = range.count * part / blocks, last = range.count * (part + 1) / blocks;
+      const Range rows = {(range.first + first) * kTileSide, std::min(range.m, (range.first + last) * kTileSide)};
+      for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
+        multiply(TileBlock{range.left + first * range.tile_bytes, last - first, panel * kPanelTiles,
+                           std::min((panel + 1) * kPanelTiles, tiles_of(range.n)), sums});
+        const int64_t column = panel * kPanelColumns;
+        out.take(sums, kPanelColumns, rows, {column, std::min(column + kPanelColumns, range.n)});
+      }
+    }
+  });
+}
+
+// pack(first_row, rows, out) packs a tile of rows, `left_tile_bytes` of them, or fewer, on all threads; multiply as above.
 template <class Pack, class Multiply>
 void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ProductOutput& out) {
-  constexpr int64_t kLeftBytes = int64_t{4} << 20, kBlockBytes = int64_t{5} << 18;  // of rows at a time, in all and in a block
-  const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes);
-  const int64_t block_tiles = std::clamp<int64_t>(kBlockBytes / tile_bytes / 2 * 2, 2, kMostBlockTiles);
+  constexpr int64_t kLeftBytes = int64_t{4} << 20;  // of rows at a time
+  const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes), block_tiles = tiles_in_block(tile_bytes);
   const int64_t at_once = std::max(kLeftBytes / tile_bytes / block_tiles, int64_t{1}) * block_tiles;
-  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
   for (int64_t begin_tile = 0; begin_tile < tiles_of(m); begin_tile += at_once) {
     const int64_t tiles = std::min(at_once, tiles_of(m) - begin_tile), begin_row = begin_tile * kTileSide;
     auto* left = reinterpret_cast<std::byte*>(scratch_for_left_tiles.get(tiles * tile_bytes / kWordBytes));
@@ -45,25 +76,19 @@ void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_t
         pack(row, std::min(kTileSide, m - row), left + tile * left_tile_bytes);
       }
     });
-    const int64_t blocks = (tiles + block_tiles - 1) / block_tiles;
-    const int64_t groups = panel_groups(pool, blocks, panels);
-    pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
-      const TileRegisters registers;
-      float* sums = scratch_for_tile_sums.get(kMostBlockTiles * kTileSide * kPanelColumns);
-      for (int64_t task = begin; task < end; ++task) {
-        // Tasks that follow each other share panels.
-        const int64_t part = task % blocks, group = task / blocks;
-        const int64_t first = tiles * part / blocks, last = tiles * (part + 1) / blocks;
-        for (int64_t panel = panels * group / groups; panel < panels * (group + 1) / groups; ++panel) {
-          multiply(TileBlock{left + first * left_tile_bytes, last - first, panel * kPanelTiles,
-                             std::min((panel + 1) * kPanelTiles, tiles_of(n)), sums});
-          const int64_t column = panel * kPanelColumns;
-          out.take(sums, kPanelColumns, {begin_row + first * kTileSide, std::min(m, begin_row + last * kTileSide)},
-                   {column, std::min(column + kPanelColumns, n)});
-        }
-      }
-    });
+    multiply_blocks(pool, {left, left_tile_bytes, begin_tile, tiles, block_tiles, m, n}, multiply, out);
   }
+}
+
+// The same of rows where they lie. tile_bytes: from tile to tile; read_bytes: that are read of each.
+struct TilesInPlace {
+  const std::byte* data;
+  int64_t tile_bytes, read_bytes;
+};
+template <class Multiply>
+void for_each_block_in_place(RuntimePool& pool, int64_t m, int64_t n, const TilesInPlace& left, const Multiply& multiply,
+                             const ProductOutput& out) {
+  multiply_blocks(pool, {left.data, left.tile_bytes, 0, tiles_of(m), tiles_in_block(left.read_bytes), m, n}, multiply, out);
 }
 
 }  // namespace toroid

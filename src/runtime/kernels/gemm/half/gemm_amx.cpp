@@ -1,4 +1,4 @@
-// Both sides are copied into the order in which tiles are read. A part of the depth of two tiles of columns stays in the first-level cache
+// The right side, and the left where its rows are not as tiles have them, are copied into the order in which tiles are read. A part of the depth of two tiles of columns stays in the first-level cache
 // while a block's rows, which stay in the second, pass by.
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 
@@ -12,8 +12,7 @@
 namespace toroid {
 namespace {
 
-int64_t element_bytes(AmxType numbers) { return numbers == AmxType::BFloat16 ? 2 : 1; }
-int64_t steps_of(AmxType numbers, int64_t k) { return (k * element_bytes(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
+int64_t steps_of(AmxType numbers, int64_t k) { return (k * bytes_of_element(numbers) + kTileRowBytes - 1) / kTileRowBytes; }
 
 // One tile of `rows` rows of a, from row `first` on, and all the depth.
 template <class Element>
@@ -85,15 +84,14 @@ struct Product {
     const int64_t lines = (kTileSide + strips - 1) / strips;  // of a tile, in each step of a strip
     for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
       const int64_t* offsets = left.offsets != nullptr ? left.offsets + done : nullptr;
-      const std::byte* rows = left.data + (offsets != nullptr ? 0 : done * kTileBytes);
+      const int64_t of_left = offsets != nullptr ? 0 : done * left.step_bytes;
       for (int64_t j = first_column; j < last_column; j += 2) {
         const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + kPartSteps >= steps;
         const int64_t next_column = is_last || !is_last_column ? j + 2 : first_column;
         const int64_t next_step = is_last ? 0 : is_last_column ? done + kPartSteps : done;
         for (int64_t i = 0; i < left.count; i += 2) {
           const int64_t offset = i / 2 * lines * kPartSteps * kTileRowBytes;
-          const std::byte* first = rows + i * left.tile_bytes;
-          multiply_tiles(numbers, {{first, i + 1 < left.count ? first + left.tile_bytes : nullptr},
+          multiply_tiles(numbers, {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
                                    {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
                                    std::min(kPartSteps, steps - done),
                                    sums + i * kTileSide * row + (j - first_column) * kTileSide,
@@ -101,7 +99,10 @@ struct Product {
                                    done > 0,
                                    {right_at(next_column, next_step) + offset, right_at(next_column + 1, next_step) + offset},
                                    lines,
-                                   offsets});
+                                   offsets,
+                                   0,
+                                   left.row_bytes,
+                                   left.step_bytes});
         }
       }
     }
@@ -173,16 +174,58 @@ void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, co
   Product{numbers, steps, rows, right, steps}.multiply(first_column, last_column, sums, row);
 }
 
+namespace {
+
+Scratch scratch_for_last_tile;
+
+// Are the rows tiles as they lie? Their steps may end in bytes of the next row, which meet zeros: no floats, as these might be NaN. All but
+// the last row have a next one that is long enough. Not where lines of two tiles' rows fall into one or two sets of the first-level cache.
+bool lies_in_tiles(AmxType numbers, const TileMatrix& a, int64_t k) {
+  constexpr int64_t kTwoSets = 2048;
+  const int64_t bytes = bytes_of_element(numbers), row = a.row * bytes;
+  const bool is_whole = k * bytes % kTileRowBytes == 0;
+  return a.column == 1 && k > 0 && row >= k * bytes && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kTileRowBytes));
+}
+
+// So many rows of a tile as they lie, zeros behind them and below.
+const std::byte* padded_tile(const std::byte* rows, int64_t count, int64_t row_bytes, int64_t depth_bytes, int64_t steps) {
+  const int64_t step_bytes = steps * kTileRowBytes;
+  auto* const tile = scratch_for_last_tile.get<std::byte>((kTileSide - 1) * row_bytes + step_bytes);
+  for (int64_t i = 0; i < kTileSide; ++i) {
+    const int64_t some = i < count ? depth_bytes : 0;
+    std::byte* const to = tile + i * row_bytes;
+    if (some > 0) std::memcpy(to, rows + i * row_bytes, static_cast<size_t>(some));
+    std::memset(to + some, 0, static_cast<size_t>(step_bytes - some));
+  }
+  return tile;
+}
+
+}  // namespace
+
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ProductOutput& out) {
   const int64_t steps = steps_of(numbers, k);
-  const Pack pack_tile = packs_of(numbers).left;
-  auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
-  auto multiply = [&](const TileBlock& block) {
-    const TileRows rows = {block.left, block.row_tiles, steps * kTileBytes};
+  const auto multiply = [&](const TileRows& rows, const TileBlock& block) {
     multiply_tile_rows(numbers, rows, steps, packed, block.first_column, block.last_column, block.sums, kPanelColumns);
   };
-  for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply, out);
+  if (m == 0 || !lies_in_tiles(numbers, a, k)) {
+    const Pack pack_tile = packs_of(numbers).left;
+    const auto pack = [&](int64_t first_row, int64_t rows, std::byte* out) { pack_tile(a, first_row, rows, k, steps, out); };
+    const auto multiply_packed = [&](const TileBlock& block) { multiply({block.left, block.row_tiles, steps * kTileBytes}, block); };
+    return for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply_packed, out);
+  }
+  const int64_t row_bytes = a.row * bytes_of_element(numbers), depth_bytes = k * bytes_of_element(numbers),
+                tile_bytes = kTileSide * row_bytes;
+  const auto* const data = static_cast<const std::byte*>(a.data);
+  const bool is_whole = m % kTileSide == 0 && depth_bytes % kTileRowBytes == 0;
+  const std::byte* const end = data + tiles_of(m) * tile_bytes;
+  const std::byte* const last =
+      is_whole ? nullptr : padded_tile(end - tile_bytes, m - (tiles_of(m) - 1) * kTileSide, row_bytes, depth_bytes, steps);
+  const auto multiply_in_place = [&](const TileBlock& block) {
+    const bool has_last = block.left + block.row_tiles * tile_bytes == end;
+    multiply({block.left, block.row_tiles, tile_bytes, nullptr, row_bytes, kTileRowBytes, has_last ? last : nullptr}, block);
+  };
+  for_each_block_in_place(pool, m, n, {data, tile_bytes, steps * kTileBytes}, multiply_in_place, out);
 }
 
 }  // namespace toroid

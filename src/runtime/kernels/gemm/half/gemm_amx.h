@@ -30,13 +30,18 @@ struct TileRows {
   const std::byte* data;
   int64_t count, tile_bytes;
   const int64_t* offsets = nullptr;
+  // In bytes; as packed, or rows of a matrix where they lie, of which the last tile may be elsewhere.
+  int64_t row_bytes = kTileRowBytes, step_bytes = kTileBytes;
+  const std::byte* last = nullptr;
+
+  const std::byte* tile(int64_t i) const { return last != nullptr && i + 1 == count ? last : data + i * tile_bytes; }
 };
 // The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes
 // TileRegisters in scope.
 void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
                         int64_t last_column, float* sums, int64_t row);
 
-// a times the packed matrix. The sums of Int8 are int32_t, whatever the type of `out` says: for store_as(DType::I32, …) and functions.
+// a times the packed matrix; rows are read where they lie if they are as tiles have them. The sums of Int8 are int32_t, whatever the type of `out` says: for store_as(DType::I32, …) and functions.
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ProductOutput& out);
 

@@ -31,6 +31,8 @@ const ProductCase kProducts[] = {
     {"deep", 18, 20, 1030},
     {"several blocks of rows", 300, 65, 40},
     {"several panels", 17, 300, 34},
+    {"several blocks of rows of whole steps", 290, 33, 128},
+    {"deep, with a step that is not whole", 35, 70, 1100},
     {"nothing to sum", 5, 18, 0},
     {"no rows", 0, 4, 6},
 };

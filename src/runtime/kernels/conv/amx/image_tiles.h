@@ -1,4 +1,4 @@
-// Bands of images of bfloat16 as the left side of a product in tiles (gemm_amx.h).
+// Bands of images of bfloat16 or bytes as the left side of a product in tiles (gemm_amx.h).
 #pragma once
 
 #include <span>
@@ -16,21 +16,21 @@ struct BandPositions {
 };
 
 // How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places
-// of 32 channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter
+// of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter
 // element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a position
 // sees are copied for each position, without gaps.
 class ImageTiles {
  public:
-  ImageTiles(const ConvolutionShape& s, const ImageStrides& strides);
+  ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides);
 
   // Of the weights, whose k-th filter element has its channels from k * depth_of_element() on.
   int64_t depth() const { return s_.kernel_elements() * depth_of_element(); }
-  int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * kStepElements; }
-  int64_t steps() const { return steps_of(depth()); }
+  int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * (kTileRowBytes / element_bytes_); }
+  int64_t steps() const { return divide_up(depth() * element_bytes_, kTileRowBytes); }
   int64_t most_rows() const;  // of the result, so that a band stays in the cache
 
   // What these rows of the result see of the image at `data`; this thread's, until it asks again.
-  BandPositions band(const uint16_t* data, Range rows) const;
+  BandPositions band(const std::byte* data, Range rows) const;
 
  private:
   struct Phase {
@@ -41,12 +41,15 @@ class ImageTiles {
   };
 
   int64_t band_columns() const { return s_.out[2] + most_column_; }
-  BandPositions places(const uint16_t* data, Range rows) const;
-  BandPositions gathered(const uint16_t* data, Range rows) const;
-  void copy_row(const uint16_t* row, const Phase& phase, int64_t step_places, std::byte* out) const;
+  BandPositions places(const std::byte* data, Range rows) const;
+  BandPositions gathered(const std::byte* data, Range rows) const;
+  std::vector<Run> runs_of_position(int64_t columns) const;
+  void copy_row(const std::byte* row, const Phase& phase, int64_t step_places, std::byte* out) const;
 
   const ConvolutionShape& s_;
-  ImageStrides strides_;
+  int64_t element_bytes_;
+  ImageStrides strides_;  // in bytes
+  int64_t pixel_bytes_;   // of its channels
   bool gathers_;
   int64_t steps_of_element_;
   std::vector<Phase> phases_;
