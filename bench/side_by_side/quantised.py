@@ -69,8 +69,46 @@ def replace_layers(module, dynamic):
             replace_layers(child, dynamic)
 
 
+class SelfAttention(torch.nn.Module):
+    """A MultiheadAttention of a tensor with itself, batch first, whose weights are linear layers' and not read by a function of its own."""
+
+    def __init__(self, attention):
+        super().__init__()
+        width = attention.embed_dim
+        self.heads = attention.num_heads
+        self.projections = torch.nn.Linear(width, 3 * width)
+        self.projections.weight, self.projections.bias = attention.in_proj_weight, attention.in_proj_bias
+        self.out = torch.nn.Linear(width, width)
+        self.out.weight, self.out.bias = attention.out_proj.weight, attention.out_proj.bias
+
+    def forward(self, x, _key, _value, need_weights=False):
+        query, key, value = self.projections(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        heads = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return self.out(heads.transpose(1, 2).flatten(2)), None
+
+
+def linear_of_conv1d(layer):
+    """What GPT-2 has instead of a linear layer: the same with its weights transposed."""
+    linear = torch.nn.Linear(*layer.weight.shape)
+    linear.weight = torch.nn.Parameter(layer.weight.detach().t().contiguous())
+    linear.bias = layer.bias
+    return linear
+
+
+def make_linear(module):
+    """Products by weights become linear layers, which ONNX Runtime's tools and this file find alike."""
+    for name, child in module.named_children():
+        if isinstance(child, torch.nn.MultiheadAttention):
+            setattr(module, name, SelfAttention(child))
+        elif type(child).__name__ == "Conv1D":
+            setattr(module, name, linear_of_conv1d(child))
+        else:
+            make_linear(child)
+
+
 def quantise(module, args, how):
     """The module with its layers quantised, ranges of their inputs as these arguments show them. `how`: "static", "dynamic" or "int4"."""
+    make_linear(module)
     if how == "int4":
         replace_linear_layers(module, Int4Linear)
         return module

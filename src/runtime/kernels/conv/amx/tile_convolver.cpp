@@ -63,8 +63,9 @@ void TileConvolver::run(const KernelCall& call, const ProductOutput& out) const 
       const int64_t bands = divide_up(rows.size(), image_.most_rows());
       for (int64_t band = 0; band < bands; ++band) {
         const Range some = part_of(rows.size(), band, bands);
-        run_band({data + image * strides_.batch * bytes_of_element(numbers_), image, {rows.first + some.first, rows.first + some.last}, panels},
-                 filters, out);
+        run_band(
+            {data + image * strides_.batch * bytes_of_element(numbers_), image, {rows.first + some.first, rows.first + some.last}, panels},
+            filters, out);
       }
     }
   });

@@ -7,8 +7,8 @@
 // windows are single elements the positions are a matrix's rows, which are read where they lie.
 #pragma once
 
-#include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/amx/image_tiles.h"
+#include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/packed_operand.h"
 
 namespace toroid {

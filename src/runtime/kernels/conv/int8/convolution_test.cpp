@@ -51,6 +51,7 @@ const ByteCase kByteCases[] = {
     {"wide pixels with gaps", 2, 1, 96, 33, 4, 8, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 32},
     {"wide pixels upside down", 1, 1, 64, 33, 5, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, true},
     {"pixels of less than a tile's row", 1, 1, 40, 33, 6, 7, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
+    {"pixels of a word, one in a tile of its own", 1, 1, 4, 17, 3, 11, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {"wide pixels with strides", 2, 1, 64, 64, 7, 9, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
     {"a row of an image wider than a band", 1, 1, 24, 17, 3, 600, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"no channels", 1, 1, 0, 3, 4, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}},

@@ -176,29 +176,58 @@ void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, co
 
 namespace {
 
-Scratch scratch_for_last_tile;
+Scratch scratch_for_last_tiles;
 
-// Are the rows tiles as they lie? Their steps may end in bytes of the next row, which meet zeros: no floats, as these might be NaN. All but
-// the last row have a next one that is long enough. Not where lines of two tiles' rows fall into one or two sets of the first-level cache.
+// Are the rows tiles as they lie? Not where lines of two tiles' rows fall into one or two sets of the first-level cache. Bytes may be followed
+// by others, which meet zeros: no floats, as these might be NaN.
 bool lies_in_tiles(AmxType numbers, const TileMatrix& a, int64_t k) {
   constexpr int64_t kTwoSets = 2048;
   const int64_t bytes = bytes_of_element(numbers), row = a.row * bytes;
   const bool is_whole = k * bytes % kTileRowBytes == 0;
-  return a.column == 1 && k > 0 && row >= k * bytes && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kTileRowBytes));
+  return a.column == 1 && k > 0 && row >= k * bytes && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kWordBytes));
 }
 
-// So many rows of a tile as they lie, zeros behind them and below.
-const std::byte* padded_tile(const std::byte* rows, int64_t count, int64_t row_bytes, int64_t depth_bytes, int64_t steps) {
-  const int64_t step_bytes = steps * kTileRowBytes;
-  auto* const tile = scratch_for_last_tile.get<std::byte>((kTileSide - 1) * row_bytes + step_bytes);
-  for (int64_t i = 0; i < kTileSide; ++i) {
-    const int64_t some = i < count ? depth_bytes : 0;
-    std::byte* const to = tile + i * row_bytes;
-    if (some > 0) std::memcpy(to, rows + i * row_bytes, static_cast<size_t>(some));
-    std::memset(to + some, 0, static_cast<size_t>(step_bytes - some));
+// Rows of a matrix that are tiles as they lie. Of the last two, whose rows may be missing or end behind the matrix, there are copies.
+class RowsInPlace {
+ public:
+  RowsInPlace(const TileMatrix& a, int64_t bytes_of_element, int64_t m, int64_t k)
+      : data_(static_cast<const std::byte*>(a.data)),
+        m_(m),
+        row_bytes_(a.row * bytes_of_element),
+        depth_bytes_(k * bytes_of_element),
+        step_bytes_(divide_up(depth_bytes_, kTileRowBytes) * kTileRowBytes) {
+    const bool is_whole = m % kTileSide == 0 && depth_bytes_ == step_bytes_;
+    copied_ = is_whole ? tiles_of(m) : std::max<int64_t>(tiles_of(m) - 2, 0);
+    if (!is_whole) copy_rows();
   }
-  return tile;
-}
+
+  int64_t tile_bytes() const { return kTileSide * row_bytes_; }
+  TilesInPlace tiles() const { return {data_, tile_bytes(), kTileSide * step_bytes_}; }
+  TileRows of(const TileBlock& block) const {
+    const int64_t first = (block.left - data_) / tile_bytes(), copied = std::clamp<int64_t>(copied_ - first, 0, block.row_tiles);
+    const std::byte* const copies = copied < block.row_tiles ? copies_ + (first + copied - copied_) * tile_bytes() : nullptr;
+    return {block.left, block.row_tiles, tile_bytes(), nullptr, row_bytes_, kTileRowBytes, copied, copies};
+  }
+
+ private:
+  // Zeros behind them and below, unless a row begins there.
+  void copy_rows() {
+    const int64_t first = copied_ * kTileSide, last = tiles_of(m_) * kTileSide;
+    auto* const copies = scratch_for_last_tiles.get<std::byte>((last - first - 1) * row_bytes_ + step_bytes_);
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t some = i < m_ ? depth_bytes_ : 0;
+      std::byte* const to = copies + (i - first) * row_bytes_;
+      if (some > 0) std::memcpy(to, data_ + i * row_bytes_, static_cast<size_t>(some));
+      std::memset(to + some, 0, static_cast<size_t>(step_bytes_ - some));
+    }
+    copies_ = copies;
+  }
+
+  const std::byte* data_;
+  int64_t m_, row_bytes_, depth_bytes_, step_bytes_;  // step_bytes_: of a row, as tiles read it
+  int64_t copied_;                                    // the first tile that is
+  const std::byte* copies_ = nullptr;
+};
 
 }  // namespace
 
@@ -214,18 +243,9 @@ void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n,
     const auto multiply_packed = [&](const TileBlock& block) { multiply({block.left, block.row_tiles, steps * kTileBytes}, block); };
     return for_each_tile_block(pool, m, n, steps * kTileBytes, pack, multiply_packed, out);
   }
-  const int64_t row_bytes = a.row * bytes_of_element(numbers), depth_bytes = k * bytes_of_element(numbers),
-                tile_bytes = kTileSide * row_bytes;
-  const auto* const data = static_cast<const std::byte*>(a.data);
-  const bool is_whole = m % kTileSide == 0 && depth_bytes % kTileRowBytes == 0;
-  const std::byte* const end = data + tiles_of(m) * tile_bytes;
-  const std::byte* const last =
-      is_whole ? nullptr : padded_tile(end - tile_bytes, m - (tiles_of(m) - 1) * kTileSide, row_bytes, depth_bytes, steps);
-  const auto multiply_in_place = [&](const TileBlock& block) {
-    const bool has_last = block.left + block.row_tiles * tile_bytes == end;
-    multiply({block.left, block.row_tiles, tile_bytes, nullptr, row_bytes, kTileRowBytes, has_last ? last : nullptr}, block);
-  };
-  for_each_block_in_place(pool, m, n, {data, tile_bytes, steps * kTileBytes}, multiply_in_place, out);
+  const RowsInPlace rows(a, bytes_of_element(numbers), m, k);
+  for_each_block_in_place(
+      pool, m, n, rows.tiles(), [&](const TileBlock& block) { multiply(rows.of(block), block); }, out);
 }
 
 }  // namespace toroid

@@ -30,11 +30,12 @@ struct TileRows {
   const std::byte* data;
   int64_t count, tile_bytes;
   const int64_t* offsets = nullptr;
-  // In bytes; as packed, or rows of a matrix where they lie, of which the last tile may be elsewhere.
+  // In bytes; as packed, or rows of a matrix where they lie, of which the tiles from `copied` on are elsewhere.
   int64_t row_bytes = kTileRowBytes, step_bytes = kTileBytes;
-  const std::byte* last = nullptr;
+  int64_t copied = count;
+  const std::byte* copies = nullptr;
 
-  const std::byte* tile(int64_t i) const { return last != nullptr && i + 1 == count ? last : data + i * tile_bytes; }
+  const std::byte* tile(int64_t i) const { return i < copied ? data + i * tile_bytes : copies + (i - copied) * tile_bytes; }
 };
 // The product of these rows with the tiles of columns [first_column, last_column) of a packed right side with as many steps. Takes
 // TileRegisters in scope.

@@ -30,6 +30,7 @@ const ProductCase kProducts[] = {
     {"odd depth", 33, 65, 97},
     {"deep", 18, 20, 1030},
     {"several blocks of rows", 300, 65, 40},
+    {"narrow rows, the last of a tile of its own", 49, 20, 5},
     {"several panels", 17, 300, 34},
     {"several blocks of rows of whole steps", 290, 33, 128},
     {"deep, with a step that is not whole", 35, 70, 1100},

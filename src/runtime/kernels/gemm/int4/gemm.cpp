@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/kernels/epilogue/post_ops.h"
+#include "runtime/kernels/gemm/int4/groups_amx.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
 #include "runtime/kernels/gemm/int8/weight_product.h"
 #include "runtime/kernels/gemm/macrokernel.h"
@@ -14,8 +15,7 @@
 namespace toroid {
 namespace {
 
-Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_products, scratch_for_block, scratch_for_tile,
-    scratch_for_matrix;
+Scratch scratch_for_rows, scratch_for_panel, scratch_for_sums, scratch_for_block, scratch_for_tile, scratch_for_matrix;
 
 // Of numbers, scales and zero points at these strides.
 struct Int4Layout {
@@ -115,43 +115,22 @@ struct GroupsProduct {
   int64_t tile_bytes() const { return parts * right.steps() * kTileBytes; }
   int64_t left_bytes() const { return tile_bytes() + right.groups * kTileRowBytes; }  // with the sums of 16 rows for each group
 
+  // A part of the depth at a time, of which a tile of rows and the widened columns of a panel stay in the first-level cache.
   void multiply(const TileBlock& block) const {
-    constexpr int64_t kColumns = 2 * kTileSide;
-    auto* wide = reinterpret_cast<std::byte*>(scratch_for_wide_tiles.get(2 * kPartSteps * kTileBytes / kWordBytes));
-    float* products = scratch_for_products.get(kMostBlockTiles * kTileSide * kColumns);
-    const int64_t steps_of_group = right.group / kStepElements;
-    for (int64_t group = 0; group < right.groups; ++group) {
-      const int64_t first = group * steps_of_group, last = group + 1 < right.groups ? first + steps_of_group : right.steps();
-      for (int64_t j = block.first_column; j < block.last_column; j += 2) {
-        const int64_t columns = std::min<int64_t>(2, block.last_column - j);
-        for (int64_t done = first; done < last; done += kPartSteps) {
-          const Range some = {done, std::min(done + kPartSteps, last)};
-          for (int64_t c = 0; c < columns; ++c) widen_int4_numbers(right, j + c, some, wide + c * kPartSteps * kTileBytes);
-          int64_t offsets[3 * kPartSteps];
-          for (int64_t i = 0; i < parts * some.size(); ++i)
-            offsets[i] = (i / some.size() * right.steps() + done + i % some.size()) * kTileBytes;
-          for (int64_t i = 0; i < block.row_tiles; i += 2) {
-            const std::byte* rows = block.left + i * left_bytes();
-            float* to = products + i * kTileSide * kColumns;
-            multiply_tiles(AmxType::BFloat16, {{rows, i + 1 < block.row_tiles ? rows + left_bytes() : nullptr},
-                                               {wide, columns > 1 ? wide + kPartSteps * kTileBytes : nullptr},
-                                               parts * some.size(),
-                                               to,
-                                               kColumns,
-                                               done > first,
-                                               {},
-                                               0,
-                                               offsets,
-                                               some.size() * kTileBytes});
-            if (some.last < last) continue;
-            for (int64_t t = i; t < std::min(i + 2, block.row_tiles); ++t) {
-              const auto* row_sums = reinterpret_cast<const float*>(block.left + t * left_bytes() + tile_bytes()) + group * kTileSide;
-              for (int64_t c = 0; c < columns; ++c) {
-                add_scaled(right, j + c, group, products + t * kTileSide * kColumns + c * kTileSide, kColumns, row_sums,
-                           block.sums + t * kTileSide * kPanelColumns + (j + c - block.first_column) * kTileSide, kPanelColumns, group > 0);
-              }
-            }
-          }
+    constexpr int64_t kSteps = 4;
+    const int64_t steps_of_group = std::max<int64_t>(right.group / kStepElements, 1);
+    auto* const wide = reinterpret_cast<std::byte*>(scratch_for_wide_tiles.get(kPanelTiles * kSteps * kTileBytes / kWordBytes));
+    for (int64_t done = 0; done < right.steps(); done += kSteps) {
+      const Range some = {done, std::min(done + kSteps, right.steps())};
+      for (int64_t j = block.first_column; j < block.last_column; ++j)
+        widen_int4_numbers(right, j, some, wide + (j - block.first_column) * kSteps * kTileBytes);
+      for (int64_t i = 0; i < block.row_tiles; ++i) {
+        const std::byte* const rows = block.left + i * left_bytes();
+        for (int64_t j = block.first_column; j < block.last_column; ++j) {
+          multiply_int4_groups({rows + done * kTileBytes, parts, right.steps() * kTileBytes,
+                                wide + (j - block.first_column) * kSteps * kTileBytes, some.first, some.last, steps_of_group, right.groups,
+                                some.last == right.steps(), right.scales(j, 0), reinterpret_cast<const float*>(rows + tile_bytes()),
+                                block.sums + i * kTileSide * kPanelColumns + (j - block.first_column) * kTileSide, kPanelColumns});
         }
       }
     }

@@ -93,26 +93,6 @@ void widen_numbers_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::
       steps, [&](int64_t row, int64_t column) { return static_cast<float>(int4_at(b, tile, row, column)); }, to);
 }
 
-// add_scaled (packed_b.h).
-TOROID_INLINE void add_rows(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row,
-                            const float* row_sums, float* sums, int64_t sums_row, bool add) {
-  Vector16 scale, zero;
-  load(b.scales(tile, group), scale);
-  load(b.zeros(tile, group), zero);
-  for (int64_t i = 0; i < kTileSide; ++i, products += products_row, sums += sums_row) {
-    Vector16 product, sum = {};
-    load(products, product);
-    if (add) load(sums, sum);
-    sum += scale * product;
-    sum += zero * row_sums[i];
-    std::memcpy(sums, &sum, sizeof sum);
-  }
-}
-void add_rows_plainly(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
-                      float* sums, int64_t sums_row, bool add) {
-  add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
-}
-
 #ifdef __x86_64__
 __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps,
                                                                              std::byte* to) {
@@ -157,11 +137,6 @@ TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range
     }
   }
 }
-
-TOROID_AVX512 void add_rows_avx512(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row,
-                                   const float* row_sums, float* sums, int64_t sums_row, bool add) {
-  add_rows(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
-}
 #endif
 
 }  // namespace
@@ -178,14 +153,6 @@ void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byt
   if (vector_set() == VectorSet::Avx512) return widen_numbers_avx512(b, tile, steps, to);
 #endif
   widen_numbers_plainly(b, tile, steps, to);
-}
-
-void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
-                float* sums, int64_t sums_row, bool add) {
-#ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return add_rows_avx512(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
-#endif
-  add_rows_plainly(b, tile, group, products, products_row, row_sums, sums, sums_row, add);
 }
 
 }  // namespace toroid

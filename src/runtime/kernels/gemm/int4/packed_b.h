@@ -41,8 +41,5 @@ const Int4Loops& int4_loops(VectorSet set = vector_set());
 // On machines with tiles of bfloat16: steps of a tile of columns as such, scaled, or the numbers alone.
 void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
-// sums[i][j] (+)= scale[j] * products[i][j] + zero[j] * row_sums[i] for 16 rows and the columns of a tile.
-void add_scaled(const Int4Matrix& b, int64_t tile, int64_t group, const float* products, int64_t products_row, const float* row_sums,
-                float* sums, int64_t sums_row, bool add);
 
 }  // namespace toroid

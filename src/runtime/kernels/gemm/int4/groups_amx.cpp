@@ -1,0 +1,57 @@
+#include "runtime/kernels/gemm/int4/groups_amx.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#define TOROID_HAS_AMX_INTRINSICS 1
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/machine/machine.h"
+#include "runtime/kernels/isa/amx.h"
+#include "runtime/kernels/isa/emulated_amx.h"
+#include "runtime/kernels/isa/vector_sets.h"
+
+namespace toroid {
+namespace {
+
+// Steps of one group.
+struct Int4Piece {
+  int64_t group, first, steps;
+  bool ends_group;
+};
+TOROID_INLINE Int4Piece piece_from(const Int4Strip& strip, int64_t step) {
+  const int64_t group = std::min(step / strip.steps_of_group, strip.groups - 1);
+  const bool is_last_group = group + 1 == strip.groups;
+  const int64_t end = is_last_group ? strip.last_step : (group + 1) * strip.steps_of_group;
+  const int64_t last = std::min(end, strip.last_step);
+  return {group, step, last - step, last == end && (!is_last_group || strip.is_last)};
+}
+
+#ifdef TOROID_HAS_AMX_INTRINSICS
+namespace native_groups {
+#define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
+#include "runtime/kernels/gemm/int4/groups_amx_loop.inc"
+#undef TOROID_TARGET
+}  // namespace native_groups
+#endif
+
+#include "runtime/kernels/isa/emulated_amx.inc"
+namespace emulated_groups {
+#define TOROID_TARGET
+#include "runtime/kernels/gemm/int4/groups_amx_loop.inc"
+#undef TOROID_TARGET
+}  // namespace emulated_groups
+
+#ifndef TOROID_HAS_AMX_INTRINSICS
+namespace native_groups = emulated_groups;  // never chosen
+#endif
+
+}  // namespace
+
+void multiply_int4_groups(const Int4Strip& strip) {
+  machine().isa.amx ? native_groups::multiply(strip) : emulated_groups::multiply(strip);
+}
+
+}  // namespace toroid
