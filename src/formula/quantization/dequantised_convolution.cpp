@@ -120,8 +120,7 @@ void make_unsigned(BytesConvolution& c) {
   c.zero += kMiddle;
 }
 
-// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that putting its colours next to each other takes
-// longer than what products of bytes save?
+// Do the windows have so few codes of an image, as of three colours by 3x3 filters, that in vectors products of bytes save no time?
 bool has_small_windows(const BytesConvolution& c) {
   constexpr int64_t kMostChannels = 4, kMostCodes = 64;
   const sym::Expr channels = c.data.quantised.size(1);
@@ -135,6 +134,16 @@ bool has_narrow_groups(const BytesConvolution& c, sym::Expr groups) {
   constexpr int64_t kLeast = 4;
   const bool is_depthwise = sym::known_eq(groups, c.data.quantised.size(1)) && sym::known_eq(groups, c.filter.quantised.size(0));
   return !groups.is_const(1) && !is_depthwise && !sym::known_le(kLeast, c.filter.quantised.size(1));
+}
+
+// Codes of zero around the image. Few channels stay planes, which a kernel pads along their rows; the library puts their codes next to each
+// other.
+Tensor with_margin(const BytesConvolution& c) {
+  constexpr int64_t kMostPlanes = 4;
+  if (!sym::known_le(c.data.quantised.size(1), kMostPlanes)) return channels_second(padded_codes(c));
+  Sizes low = {0, 0};
+  for (const Window& window : c.windows) low.push_back(window.padding);
+  return c.data.quantised.builder().pad(c.data.quantised, low, low, Scalar(sym::Expr(c.zero)));
 }
 
 // Codes of zero in the margin are 0 as a convolution has them, or are copied with the image.
@@ -159,7 +168,7 @@ Tensor as_convolution(BytesConvolution c, sym::Expr groups) {
   const sym::Expr filters = c.filter.quantised.size(0);
   Tensor filter = b.cast(c.filter.quantised, DType::I32);
   const bool is_padded = std::any_of(padding.begin(), padding.end(), [](sym::Expr each) { return !each.is_const(0); });
-  Tensor codes = c.zero != 0 && is_padded ? channels_second(padded_codes(c)) : c.data.quantised;
+  Tensor codes = c.zero != 0 && is_padded ? with_margin(c) : c.data.quantised;
   Tensor sums = b.convolution(b.cast(codes, DType::I32), filter, {}, stride, c.zero == 0 ? padding : none, dilation, false, none, groups);
   Sizes of_filters(static_cast<size_t>(sums.rank()), 1);
   of_filters[1] = filters;

@@ -221,7 +221,7 @@ void Lowering::lower_convolution_of_bytes(const Node& node) {
   const ValueId id = node.outputs[0], codes = graph_.producer(node.inputs[0]).inputs[0],
                 filters = graph_.producer(node.inputs[1]).inputs[0];
   loop::Operand image = operand(codes, false);
-  if (!image.strides[1].is_const(1)) image = copy_of(codes, "_channels_innermost", DType::U8, channels_last_strides(sizes(codes)));
+  if (!suits_as_it_is(image)) image = copy_of(codes, "_channels_innermost", DType::U8, channels_last_strides(sizes(codes)));
   const BufferId out = new_buffer(id);
   add_computation(loop::Call{node.op, {image, operand(filters, false)}}, {out}, {node.provenance});
   define_buffer(id, out);

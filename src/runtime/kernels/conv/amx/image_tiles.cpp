@@ -90,7 +90,7 @@ ImageTiles::ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageSt
       strides_{strides.batch * element_bytes_, strides.channel * element_bytes_, strides.row * element_bytes_,
                strides.column * element_bytes_},
       pixel_bytes_(s.in_channels * element_bytes_),
-      gathers_(pixel_bytes_ < kGatheredBytes && s.kernel_elements() > 1),
+      layout_(layout_for(numbers)),
       steps_of_element_(divide_up(pixel_bytes_, kTileRowBytes)) {
   for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
     for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2) {
@@ -106,13 +106,23 @@ ImageTiles::ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageSt
   }
 }
 
-int64_t ImageTiles::most_rows() const {
-  const int64_t bytes_of_row = static_cast<int64_t>(phases_.size()) * steps_of_element_ * band_columns() * kTileRowBytes;
-  const int64_t by_cache = l2_cache_bytes() / 4 / bytes_of_row - most_row_;
-  return std::clamp<int64_t>(std::min(kBandPositions / s_.out[2], gathers_ ? kBandPositions : by_cache), 1, s_.out[1]);
+ImageTiles::Layout ImageTiles::layout_for(AmxType numbers) const {
+  if (pixel_bytes_ >= kGatheredBytes || s_.kernel_elements() == 1) return Layout::Places;
+  // What meets zeros is no NaN.
+  return numbers != AmxType::BFloat16 && s_.dilation[2] == 1 ? Layout::Rows : Layout::Gathered;
 }
 
-BandPositions ImageTiles::band(const std::byte* data, Range rows) const { return gathers_ ? gathered(data, rows) : places(data, rows); }
+int64_t ImageTiles::most_rows() const {
+  if (layout_ == Layout::Rows) return 1;
+  const int64_t bytes_of_row = static_cast<int64_t>(phases_.size()) * steps_of_element_ * band_columns() * kTileRowBytes;
+  const int64_t by_cache = l2_cache_bytes() / 4 / bytes_of_row - most_row_;
+  return std::clamp<int64_t>(std::min(kBandPositions / s_.out[2], layout_ == Layout::Gathered ? kBandPositions : by_cache), 1, s_.out[1]);
+}
+
+BandPositions ImageTiles::band(const std::byte* data, Range rows) const {
+  if (layout_ == Layout::Rows) return overlapping(data, rows.first);
+  return layout_ == Layout::Gathered ? gathered(data, rows) : places(data, rows);
+}
 
 // One row of the band in one phase, all steps of the channels, which are so many places apart. `row`: null above and below the image.
 void ImageTiles::copy_row(const std::byte* row, const Phase& phase, int64_t step_places, std::byte* out) const {
@@ -175,22 +185,22 @@ std::vector<Run> ImageTiles::runs_of_position(int64_t columns) const {
   return runs;
 }
 
+// So many columns of a row of the padded image, [column][channel].
+void ImageTiles::copy_padded(const std::byte* data, int64_t row, int64_t columns, std::byte* to) const {
+  const Range across = row < 0 || row >= s_.in[1] ? Range{columns, columns} : indices_inside(-s_.padding[2], 1, columns, s_.in[2]);
+  std::fill_n(to, across.first * pixel_bytes_, std::byte{0});
+  std::fill(to + across.last * pixel_bytes_, to + columns * pixel_bytes_, std::byte{0});
+  if (across.size() == 0) return;
+  const std::byte* const from = data + row * strides_.row + (across.first - s_.padding[2]) * strides_.column;
+  copy_columns({from, across.size(), strides_.column, s_.in_channels, strides_.channel}, element_bytes_, to + across.first * pixel_bytes_);
+}
+
 // [tile][step][position][64 bytes of elements], from a padded copy [row][column][channel] of the image.
 BandPositions ImageTiles::gathered(const std::byte* data, Range rows) const {
   const int64_t height = (rows.size() - 1) * s_.stride[1] + (s_.kernel[1] - 1) * s_.dilation[1] + 1;
   const int64_t columns = (s_.out[2] - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] + 1, row_bytes = columns * pixel_bytes_;
   auto* const padded = scratch_for_band.get<std::byte>(height * row_bytes);
-  const Range across = indices_inside(-s_.padding[2], 1, columns, s_.in[2]);
-  for (int64_t r = 0; r < height; ++r) {
-    const int64_t i = rows.first * s_.stride[1] - s_.padding[1] + r;
-    std::byte* const to = padded + r * row_bytes;
-    const bool is_empty = i < 0 || i >= s_.in[1];
-    if (is_empty || across.size() < columns) std::fill_n(to, row_bytes, std::byte{0});
-    if (is_empty) continue;
-    const std::byte* from = data + i * strides_.row + (across.first - s_.padding[2]) * strides_.column;
-    copy_columns({from, across.size(), strides_.column, s_.in_channels, strides_.channel}, element_bytes_,
-                 to + across.first * pixel_bytes_);
-  }
+  for (int64_t r = 0; r < height; ++r) copy_padded(data, rows.first * s_.stride[1] - s_.padding[1] + r, columns, padded + r * row_bytes);
   const StepElements elements(runs_of_position(columns), kTileRowBytes);
   const int64_t positions = rows.size() * s_.out[2], tiles = tiles_of(positions), tile_bytes = steps() * kTileBytes;
   auto* const out = scratch_for_tiles.get<std::byte>(tiles * tile_bytes);
@@ -204,6 +214,21 @@ BandPositions ImageTiles::gathered(const std::byte* data, Range rows) const {
     }
   }
   return {{out, tiles, tile_bytes}, s_.out[2], s_.out[2]};
+}
+
+// [row of the filter][column][channel], of which tiles' rows begin a stride apart.
+BandPositions ImageTiles::overlapping(const std::byte* data, int64_t row) const {
+  const int64_t tiles = tiles_of(s_.out[2]), step = s_.stride[2] * pixel_bytes_, of_row = depth_of_row();
+  const int64_t columns = divide_up((tiles * kTileSide - 1) * step + of_row, pixel_bytes_), row_bytes = columns * pixel_bytes_;
+  auto* const padded = scratch_for_band.get<std::byte>(s_.kernel[1] * row_bytes);
+  static PerThread<std::vector<int64_t>> of_threads;
+  std::vector<int64_t>& offsets = of_threads.get();
+  offsets.clear();
+  for (int64_t k = 0; k < s_.kernel[1]; ++k) {
+    copy_padded(data, row * s_.stride[1] - s_.padding[1] + k * s_.dilation[1], columns, padded + k * row_bytes);
+    for (int64_t done = 0; done < of_row; done += kTileRowBytes) offsets.push_back(k * row_bytes + done);
+  }
+  return {{padded, tiles, kTileSide * step, offsets.data(), step}, s_.out[2], s_.out[2]};
 }
 
 }  // namespace toroid

@@ -18,14 +18,19 @@ struct BandPositions {
 // How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places
 // of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter
 // element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a position
-// sees are copied for each position, without gaps.
+// sees are copied for each position, without gaps. Of bytes that is not necessary: a tile's rows are places of a copied row of the image that
+// overlap, each with the elements of a row of the filter and others behind them, which meet zeros.
 class ImageTiles {
  public:
   ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides);
 
-  // Of the weights, whose k-th filter element has its channels from k * depth_of_element() on.
-  int64_t depth() const { return s_.kernel_elements() * depth_of_element(); }
-  int64_t depth_of_element() const { return gathers_ ? s_.in_channels : steps_of_element_ * (kTileRowBytes / element_bytes_); }
+  // Of the weights, whose filter elements have their channels so far from each other, and their rows.
+  int64_t depth() const { return s_.kernel[1] * depth_of_row(); }
+  int64_t depth_of_element() const { return layout_ == Layout::Places ? whole_steps(s_.in_channels) : s_.in_channels; }
+  int64_t depth_of_row() const {
+    const int64_t depth = s_.kernel[2] * depth_of_element();
+    return layout_ == Layout::Rows ? whole_steps(depth) : depth;
+  }
   int64_t steps() const { return divide_up(depth() * element_bytes_, kTileRowBytes); }
   int64_t most_rows() const;  // of the result, so that a band stays in the cache
 
@@ -40,9 +45,17 @@ class ImageTiles {
     int64_t phase, row, column;  // where the first position's filter element is
   };
 
+  enum class Layout { Places, Gathered, Rows };
+  Layout layout_for(AmxType numbers) const;
+  int64_t whole_steps(int64_t elements) const {
+    return divide_up(elements * element_bytes_, kTileRowBytes) * kTileRowBytes / element_bytes_;
+  }
+
   int64_t band_columns() const { return s_.out[2] + most_column_; }
   BandPositions places(const std::byte* data, Range rows) const;
   BandPositions gathered(const std::byte* data, Range rows) const;
+  BandPositions overlapping(const std::byte* data, int64_t row) const;
+  void copy_padded(const std::byte* data, int64_t row, int64_t columns, std::byte* to) const;
   std::vector<Run> runs_of_position(int64_t columns) const;
   void copy_row(const std::byte* row, const Phase& phase, int64_t step_places, std::byte* out) const;
 
@@ -50,7 +63,7 @@ class ImageTiles {
   int64_t element_bytes_;
   ImageStrides strides_;  // in bytes
   int64_t pixel_bytes_;   // of its channels
-  bool gathers_;
+  Layout layout_;
   int64_t steps_of_element_;
   std::vector<Phase> phases_;
   std::vector<Element> elements_;

@@ -13,22 +13,23 @@ constexpr double kCyclesToCopy = 0.15;  // an element of the image
 
 // How filters are packed, besides where they lie (prepared_constants.h).
 struct FilterTiles {
-  int64_t of_element;  // ImageTiles::depth_of_element
+  int64_t of_element, of_row;  // of ImageTiles
   FilterLayout filters;
   auto operator<=>(const FilterTiles&) const = default;
 };
 
 // The filters that are a tile's columns, each with all its depth.
 struct FilterColumns {
-  int64_t first, count, depth, of_element;
+  int64_t first, count, depth, of_element, of_row;
 };
 template <class Element>
 std::vector<Element> rows_of_filters(const ToroidOperand& w, const FilterLayout& layout, const FilterColumns& columns) {
   const auto* const from = static_cast<const Element*>(w.data);
   std::vector<Element> rows(static_cast<size_t>(columns.count * columns.depth));
   for (int64_t o = 0; o < columns.count; ++o) {
-    Element* row = rows.data() + o * columns.depth;
-    for (int64_t k = 0; k < layout.kernel[0] * layout.kernel[1]; ++k, row += columns.of_element) {
+    Element* const filter = rows.data() + o * columns.depth;
+    for (int64_t k = 0; k < layout.kernel[0] * layout.kernel[1]; ++k) {
+      Element* const row = filter + k / layout.kernel[1] * columns.of_row + k % layout.kernel[1] * columns.of_element;
       for (int64_t c = 0; c < layout.in_channels; ++c) row[c] = from[layout.offset(columns.first + o, c, k)];
     }
   }
@@ -44,7 +45,7 @@ TileConvolver::TileConvolver(AmxType numbers, const KernelCall& call, const Conv
       image_(numbers, s_, strides_),
       panels_(divide_up(s_.out_channels, kPanelColumns)),
       cut_(cut_of(call.pool)),
-      filters_(call, 1, FilterTiles{image_.depth_of_element(), filter_layout(call.inputs[1], s_)},
+      filters_(call, 1, FilterTiles{image_.depth_of_element(), image_.depth_of_row(), filter_layout(call.inputs[1], s_)},
                packed_tiles_bytes(numbers, image_.depth(), s_.out_channels) / kWordBytes,
                [this](const KernelCall& each, int64_t, float* to) { pack_filters(each, reinterpret_cast<std::byte*>(to)); }) {}
 
@@ -87,7 +88,8 @@ void TileConvolver::pack_filters(const KernelCall& call, std::byte* to) const {
   call.pool.parallel_for(tiles_of(s_.out_channels), 1, [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = tile * kTileSide;
-      const FilterColumns columns = {first, std::min(kTileSide, s_.out_channels - first), depth, image_.depth_of_element()};
+      const FilterColumns columns = {first, std::min(kTileSide, s_.out_channels - first), depth, image_.depth_of_element(),
+                                     image_.depth_of_row()};
       std::byte* const out = to + tile * image_.steps() * kTileBytes;
       const auto pack = [&](AmxType numbers, const auto& rows) {
         pack_right_tiles(numbers, {rows.data(), 1, depth}, depth, columns.count, out);

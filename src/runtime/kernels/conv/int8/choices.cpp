@@ -23,8 +23,7 @@ std::optional<std::string> malformed(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::U8 || problem.inputs[1].dtype != DType::I8 || problem.outputs[0].dtype != DType::I32)
     return "they are not u8 by i8 to i32";
   if (auto fault = malformed_convolution(DType::I32, alike)) return fault;
-  if (problem.integers[0] != 0 || problem.outputs[0].sizes.size() > 4 || problem.outputs[0].strides[1] != 1 ||
-      problem.inputs[0].strides[1] != 1)
+  if (problem.integers[0] != 0 || problem.outputs[0].sizes.size() > 4 || problem.outputs[0].strides[1] != 1)
     return "it is transposed, of three dims, or its channels are not next to each other";
   return std::nullopt;
 }

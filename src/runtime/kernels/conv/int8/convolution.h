@@ -1,6 +1,7 @@
 // Convolutions of bytes: images of uint8 and filters of int8, exact sums of 32 bits that wrap.
 //
-// Images have one or two spatial dims and their channels next to each other, as the result has; the margin is of bytes 0. Filters lie
+// Images have one or two spatial dims; where their channels do not lie next to each other, as the result's do, they are copied so, which is
+// for few channels (channels_last.h). The margin is of bytes 0. Filters lie
 // anyhow. There is no bias. An epilogue gets blocks of integers.
 #pragma once
 

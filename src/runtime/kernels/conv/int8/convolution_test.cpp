@@ -19,6 +19,7 @@ struct ByteCase {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t gap = 0;          // bytes between columns
   bool is_flipped = false;  // the last row is first
+  bool has_planes = false;  // of a channel each
 };
 const ByteCase kByteCases[] = {
     {"3x3", 1, 1, 64, 70, 9, 11, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
@@ -54,6 +55,12 @@ const ByteCase kByteCases[] = {
     {"pixels of a word, one in a tile of its own", 1, 1, 4, 17, 3, 11, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {"wide pixels with strides", 2, 1, 64, 64, 7, 9, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
     {"a row of an image wider than a band", 1, 1, 24, 17, 3, 600, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"planes of colours", 2, 1, 3, 20, 15, 37, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, false, true},
+    {"two planes, dilated", 1, 1, 2, 33, 9, 40, {3, 5}, {1, 3}, {1, 2}, {2, 1}, 0, false, true},
+    {"planes of several channels", 1, 1, 8, 16, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, false, true},
+    {"planes of groups", 1, 2, 4, 4, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, false, true},
+    {"a plane in one dim", 1, 1, 3, 20, 1, 50, {1, 9}, {1, 2}, {0, 4}, {1, 1}, 0, false, true},
+    {"rows of the filter longer than a tile's", 1, 1, 20, 33, 7, 19, {2, 5}, {1, 1}, {1, 2}, {1, 1}},
     {"no channels", 1, 1, 0, 3, 4, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
 };
 
@@ -65,6 +72,7 @@ class ConvolutionOfBytes {
       out[d] = ((d == 0 ? c.height : c.width) + 2 * c.padding[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
     x_sizes = {c.batch, channels, c.height, c.width};
     x_strides = {column * c.height * c.width, 1, column * c.width, column};
+    if (c.has_planes) x_strides = {channels * c.height * c.width, c.height * c.width, c.width, 1};
     w_sizes = {filters, c.in_channels, c.kernel[0], c.kernel[1]};
     w_strides = {c.in_channels * c.kernel[0] * c.kernel[1], c.kernel[0] * c.kernel[1], c.kernel[1], 1};
     y_sizes = {c.batch, filters, out[0], out[1]};
@@ -122,9 +130,10 @@ class ConvolutionOfBytes {
       const int64_t row = i / out[1] * c.stride[0] - c.padding[0] + k / c.kernel[1] * c.dilation[0];
       const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
       if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-      const int64_t at = first + n * x_strides[0] + row * x_strides[2] + column * x_strides[3] + o / c.out_channels * c.in_channels;
+      const int64_t at =
+          first + n * x_strides[0] + row * x_strides[2] + column * x_strides[3] + o / c.out_channels * c.in_channels * x_strides[1];
       for (int64_t p = 0; p < c.in_channels; ++p)
-        sum += x[static_cast<size_t>(at + p)] * w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
+        sum += x[static_cast<size_t>(at + p * x_strides[1])] * w[static_cast<size_t>(o * w_strides[0] + p * w_strides[1] + k)];
     }
     return sum;
   }

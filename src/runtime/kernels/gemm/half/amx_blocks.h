@@ -32,9 +32,10 @@ struct TileRange {
   int64_t tile_bytes, first, count, in_block;
   int64_t m, n;
 };
-// Of rows in a block, so that they stay in the second-level cache.
+// Of rows in a block, so that they stay in the second-level cache, and of few steps their sums in the first.
 inline int64_t tiles_in_block(int64_t bytes_of_tile) {
-  constexpr int64_t kBlockBytes = int64_t{5} << 18;
+  constexpr int64_t kBlockBytes = int64_t{5} << 18, kShallow = 4 * kTileBytes;
+  if (bytes_of_tile <= kShallow) return kMostBlockTiles / 2;
   return std::clamp<int64_t>(kBlockBytes / std::max<int64_t>(bytes_of_tile, kTileRowBytes) / 2 * 2, 2, kMostBlockTiles);
 }
 // multiply(block) makes sums, on all threads, with TileRegisters in scope.

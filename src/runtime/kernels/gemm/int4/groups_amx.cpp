@@ -50,8 +50,6 @@ namespace native_groups = emulated_groups;  // never chosen
 
 }  // namespace
 
-void multiply_int4_groups(const Int4Strip& strip) {
-  machine().isa.amx ? native_groups::multiply(strip) : emulated_groups::multiply(strip);
-}
+void multiply_int4_groups(const Int4Strip& strip) { machine().isa.amx ? native_groups::multiply(strip) : emulated_groups::multiply(strip); }
 
 }  // namespace toroid
