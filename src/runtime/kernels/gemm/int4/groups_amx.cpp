@@ -32,7 +32,9 @@ TOROID_INLINE Int4Piece piece_from(const Int4Strip& strip, int64_t step) {
 #ifdef TOROID_HAS_AMX_INTRINSICS
 namespace native_groups {
 #define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
+#define TOROID_OF_TILE_ROWS _Pragma("GCC unroll 16")
 #include "runtime/kernels/gemm/int4/groups_amx_loop.inc"
+#undef TOROID_OF_TILE_ROWS
 #undef TOROID_TARGET
 }  // namespace native_groups
 #endif
@@ -40,7 +42,9 @@ namespace native_groups {
 #include "runtime/kernels/isa/emulated_amx.inc"
 namespace emulated_groups {
 #define TOROID_TARGET
+#define TOROID_OF_TILE_ROWS
 #include "runtime/kernels/gemm/int4/groups_amx_loop.inc"
+#undef TOROID_OF_TILE_ROWS
 #undef TOROID_TARGET
 }  // namespace emulated_groups
 
