@@ -1,5 +1,5 @@
-// The right side, and the left where its rows are not as tiles have them, are copied into the order in which tiles are read. A part of the depth of two tiles of columns stays in the first-level cache
-// while a block's rows, which stay in the second, pass by.
+// The right side, and the left where its rows are not as tiles have them, are copied into the order in which tiles are read. A part of the
+// depth of two tiles of columns stays in the first-level cache while a block's rows, which stay in the second, pass by.
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 
 #include <algorithm>
@@ -178,13 +178,14 @@ namespace {
 
 Scratch scratch_for_last_tiles;
 
-// Are the rows tiles as they lie? Not where lines of two tiles' rows fall into one or two sets of the first-level cache. Bytes may be followed
-// by others, which meet zeros: no floats, as these might be NaN.
+// Are the rows tiles as they lie? Not where lines of two tiles' rows fall into one or two sets of the first-level cache, nor where rows are
+// far apart, each in a page of its own: copies of the last ones lie as far apart. Bytes may be followed by others, which meet zeros: no
+// floats, as these might be NaN.
 bool lies_in_tiles(AmxType numbers, const TileMatrix& a, int64_t k) {
-  constexpr int64_t kTwoSets = 2048;
+  constexpr int64_t kTwoSets = 2048, kMostDepths = 4;  // from a row to the next
   const int64_t bytes = bytes_of_element(numbers), row = a.row * bytes;
-  const bool is_whole = k * bytes % kTileRowBytes == 0;
-  return a.column == 1 && k > 0 && row >= k * bytes && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kWordBytes));
+  const bool is_whole = k * bytes % kTileRowBytes == 0, is_near = row >= k * bytes && row <= kMostDepths * steps_of(numbers, k) * kTileRowBytes;
+  return a.column == 1 && k > 0 && is_near && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kWordBytes));
 }
 
 // Rows of a matrix that are tiles as they lie. Of the last two, whose rows may be missing or end behind the matrix, there are copies.
