@@ -229,9 +229,14 @@ void verify_call(const LoopProgram& program, const Call& call, std::span<const B
   if (const auto* control_flow = std::get_if<HigherOrder>(&call.op)) {
     expected = control_flow_types(*control_flow, pointers, subgraphs, nullptr);
   } else if (std::holds_alternative<Matmul>(call.op)) {
-    require(operands.size() == 2 || operands.size() == 4, "a product of {} operands", operands.size());
-    require(made.size() == 1, "a product has {} results", made.size());
+    require(operands.size() >= 2 && operands.size() <= 4, "a product of {} operands", operands.size());
+    require(made.size() == (operands.size() == 3 ? 2 : 1), "a product has {} results", made.size());
     if (operands.size() == 4) return verify_int4(operands);
+    if (operands.size() == 3) {  // one left side by two right ones
+      const auto with = [&](size_t right) { return Call{.op = call.op, .operands = {call.operands[0], call.operands[right]}}; };
+      verify_call(program, with(1), results.first(1), subgraphs);
+      return verify_call(program, with(2), results.last(1), subgraphs);
+    }
     for (TensorType& each : operands) each.dtype = made[0].dtype;  // bytes on both sides, or on the right, are taken as they are
     expected = result_types(call.op, pointers, made);
   } else {
@@ -298,6 +303,8 @@ void verify(const LoopProgram& program, const Computation& computation, std::spa
         used({&work.axes}, work.index);
       },
       [&](const Call& work) {
+        const bool is_dual = std::holds_alternative<Matmul>(work.op) && work.operands.size() == 3;
+        require(!is_dual, "a dual product, which schedules make");
         verify_call(program, work, computation.outputs, subgraphs);
         verify_scores(program, work, false);
       },

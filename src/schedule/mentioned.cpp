@@ -14,6 +14,7 @@ void add(Mentioned& list, const Kernel& kernel) {
   add(list, kernel.inner);
   list.named.insert(list.named.end(), kernel.tiled_loads.begin(), kernel.tiled_loads.end());
   if (kernel.product) list.named.push_back(*kernel.product);
+  if (kernel.second_product) list.named.push_back(*kernel.second_product);
   list.named.insert(list.named.end(), kernel.unfused.begin(), kernel.unfused.end());
   for (const Stage& stage : kernel.stages) {
     if (stage.condition) list.values.push_back(*stage.condition);

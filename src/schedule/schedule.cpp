@@ -227,7 +227,7 @@ std::vector<BufferId> reads_of(const CallStep& step) {
   }
   if (!step.epilogue) return result;
   for (BufferId id : step.epilogue->reads) {
-    if (id != step.outputs[0]) result.push_back(id);
+    if (!contains(step.outputs, id)) result.push_back(id);
   }
   return result;
 }
@@ -331,6 +331,11 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
   }
   schedule.loops = std::move(loops);
   const ChainDecisions chains = planner.finish(schedule, fuse, forms);
+  for (const Step& step : schedule.steps) {
+    const auto* call = std::get_if<CallStep>(&step);
+    if (call == nullptr || !call->epilogue || call->outputs.size() < 2) continue;
+    if (const auto known = epilogues.find(call->outputs[0]); known != epilogues.end()) epilogues.emplace(call->outputs[1], known->second);
+  }
   if (decisions != nullptr) *decisions = explain(program, groups, refusals, epilogues, not_done_with, chains, fuse);
   schedule.lifetimes = lifetimes(program, schedule.steps);
   return schedule;

@@ -156,6 +156,7 @@ struct Kernel {
   // An epilogue (CallStep): the load that finds its value in a block of the product. The last outer axis are the product's columns, the
   // others its rows. Only with VectorAlong::Outer, one stage of stores, no inner axes.
   std::optional<ExprId> product;
+  std::optional<ExprId> second_product;  // of a dual product's epilogue (CallStep): the load of its second result
   // Of a kernel that can have either form. Its results are the same to the last bit in both: multiplications are fused with additions where
   // the expression says so, by ExprId, and nowhere else (codegen/cpp/contraction.h).
   std::optional<Form> form;
@@ -228,13 +229,15 @@ struct BindStep {  // gives `expr` the value of the integer in a buffer of one e
   std::vector<ProvenanceId> provenance;
 };
 
-struct CallStep {  // a library kernel or control flow
+// A library kernel or control flow. A matrix product with two outputs and three operands is a dual one (dual GEMM): operand 0 by operand 1
+// is outputs[0], and by operand 2 outputs[1]; a GPU's kernel makes both, and its epilogue takes them (schedule/cuda/products/dual_products.h).
+struct CallStep {
   std::string name;
   loop::Call call;
   std::vector<BufferId> outputs;
   std::vector<ProvenanceId> provenance;
   std::string choice = {};  // which of the kernel's implementations computes it; empty: the kernel decides when it is called
-  std::optional<Kernel> epilogue = std::nullopt;  // takes the result block by block; outputs[0] is then in memory only if it writes it
+  std::optional<Kernel> epilogue = std::nullopt;  // takes the results block by block; outputs are then in memory only if it writes them
   std::optional<GpuTiles> gpu = {};               // a kernel of the program's own computes it; else the library does
   // Makes operand 0 in each of that kernel's blocks; it is in memory nowhere (schedule/cuda/products/prologues.h).
   std::optional<Kernel> prologue = std::nullopt;

@@ -20,7 +20,7 @@ bool is_looked_up(const loop::ExprTable& exprs, sym::Expr position) {
 // Elements that a kernel visits.
 sym::Expr elements_of(const Kernel& kernel) { return product_of_extents(kernel.outer) * product_of_extents(kernel.inner); }
 
-sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, std::optional<BufferId> without) {
+sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, const std::vector<BufferId>& without) {
   std::vector<ExprId> values;
   for (const Stage& stage : kernel.stages) {
     for (const Statement& statement : stage.statements) match(statement, [&](const auto& s) { values.push_back(s.value); });
@@ -33,7 +33,7 @@ sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, std::
   sym::Expr bytes = 0;
   for (const auto* list : {&kernel.reads, &kernel.writes}) {
     for (BufferId id : *list) {
-      if (id == without) continue;
+      if (contains(without, id)) continue;
       const bool is_partial = list == &kernel.reads && contains(looked_up, id);
       const loop::Buffer& buffer = program.buffer(id);
       bytes = bytes + (is_partial ? sym::min(bytes_of(buffer), elements_of(kernel) * size_bytes(buffer.dtype)) : bytes_of(buffer));
@@ -45,7 +45,8 @@ sym::Expr bytes_of(const loop::LoopProgram& program, const Kernel& kernel, std::
 sym::Expr flops_of(const loop::LoopProgram& program, const CallStep& step) {
   const std::vector<loop::Operand>& in = step.call.operands;
   const std::vector<sym::Expr>& out = program.buffer(step.outputs[0]).sizes;
-  if (std::holds_alternative<Matmul>(step.call.op)) return 2 * sym::product(out) * in[0].sizes.back();
+  if (std::holds_alternative<Matmul>(step.call.op))
+    return 2 * static_cast<int64_t>(step.outputs.size()) * sym::product(out) * in[0].sizes.back();
   if (const auto* convolution = std::get_if<Convolution>(&step.call.op)) {
     // Each element of the output, or of the input of a transposed one, meets a filter.
     const std::vector<sym::Expr>& meeting = convolution->transposed ? in[0].sizes : out;
@@ -65,7 +66,7 @@ StepWork work_of(const loop::LoopProgram& program, const CallStep& call) {
     bytes = bytes + sym::product(operand.sizes) * size_bytes(program.buffer(operand.buffer).dtype);
   }
   if (call.epilogue) {
-    bytes = bytes + bytes_of(program, *call.epilogue, call.outputs[0]);
+    bytes = bytes + bytes_of(program, *call.epilogue, call.outputs);
   } else {
     for (BufferId out : call.outputs) bytes = bytes + bytes_of(program.buffer(out));
   }
@@ -76,7 +77,7 @@ StepWork work_of(const loop::LoopProgram& program, const CallStep& call) {
 }  // namespace
 
 StepWork work_of(const loop::LoopProgram& program, const Step& step) {
-  if (const auto* kernel = std::get_if<Kernel>(&step)) return {bytes_of(program, *kernel, std::nullopt), 0};
+  if (const auto* kernel = std::get_if<Kernel>(&step)) return {bytes_of(program, *kernel, {}), 0};
   if (const auto* call = std::get_if<CallStep>(&step)) return work_of(program, *call);
   if (const auto* chain = std::get_if<ChainStep>(&step)) {
     StepWork all = {0, 0};

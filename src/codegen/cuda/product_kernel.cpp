@@ -19,6 +19,7 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cuda/filter_gradient_kernel.h"
 #include "codegen/cuda/thread_printer.h"
+#include "schedule/buffer_lists.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/convolutions/group_tiles.h"
@@ -47,24 +48,26 @@ class ProductPrinter : public ThreadPrinter {
     if (tiles.depth_warps > 0) return run_few_rows(step);
     const std::string left = body_.fresh("a"), right = body_.fresh("b"), sizes = body_.fresh("sizes");
     tensor_maps_ = {left, right};
+    if (shape_.second) tensor_maps_.push_back(body_.fresh("second"));
     take(step, {}, {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches});
     print_sizes(sizes);
     const bool is_float8 = shape_.factors == schedule::Factors::Floats8;
     const std::string_view element = is_float8 ? "e4m3" : storage_type(program_.buffer(shape_.a.buffer).dtype);
-    const auto work = step.epilogue ? std::optional(schedule::work_of_epilogue(program_, *step.epilogue, step.outputs[0])) : std::nullopt;
+    const auto work = step.epilogue ? std::optional(schedule::work_of_epilogue(program_, *step.epilogue, step.outputs)) : std::nullopt;
     const bool permuted = schedule::has_permuted_columns(shape_, tiles, work);
-    const std::string_view further = permuted ? ", true" : "";
+    const std::string_view further = shape_.second ? (permuted ? ", true, true" : ", false, true") : permuted ? ", true" : "";
     const std::string type = fmt::format("ProductTiles<{}, {}, {}, {}, {}, {}, {}, {}{}>", element, tiles.rows, tiles.columns, tiles.stages,
                                          tiles.cluster, tiles.ping_pong, shape_.a.transposed, shape_.b.transposed,
-                                         permuted || tiles.shares > 0 ? fmt::format(", {}{}", tiles.shares, further) : "");
-    sums_to(fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes), step);
+                                         permuted || shape_.second || tiles.shares > 0 ? fmt::format(", {}{}", tiles.shares, further) : "");
+    sums_to(shape_.second ? fmt::format("multiply_dual<{}>({}, {}, {}, {}", type, left, right, tensor_maps_[2], sizes)
+                          : fmt::format("multiply<{}>({}, {}, {}", type, left, right, sizes),
+            step);
     const std::string attributes = fmt::format("__launch_bounds__({}, 1){}", schedule::kProductThreads,
                                                tiles.cluster > 1 ? fmt::format(" CLUSTER_OF({})", tiles.cluster) : "");
     finish(step.provenance, attributes);
-    const auto maps = schedule::tensor_maps(shape_, tiles, permuted);
     return {.source = std::move(source_),
             .preludes = {.special = body_.is_special, .products = true},
-            .tensor_maps = {maps.begin(), maps.end()}};
+            .tensor_maps = schedule::tensor_maps(shape_, tiles, permuted)};
   }
 
   CudaKernel run_few_rows(const schedule::CallStep& step) {
@@ -85,12 +88,17 @@ class ProductPrinter : public ThreadPrinter {
     }
     const bool has_scales = shape_.numbers == schedule::RightNumbers::Int4;
     if (has_scales) reads.push_back(shape_.scales);
+    if (shape_.second) {
+      all.push_back(shape_.second->offset);
+      schedule::append_new(reads, {shape_.second->buffer});
+    }
     take(step, reads, all);
     const std::string sizes = body_.fresh("sizes");
     std::string list;
     for (sym::Expr size : counts) list += (list.empty() ? "" : ", ") + count_text(size);
     for (size_t i = 0; i < 6; ++i) list += ", " + print_factor(exprs_, names_, strides[i]);
     if (has_scales) list += fmt::format(", {}, {}", body_.memory(shape_.scales), shape_.group);
+    if (shape_.second) list += fmt::format(", nullptr, 0, {}", place(shape_.second->buffer, shape_.second->offset));
     body_.line(fmt::format("const FewRowsSizes {} = {{{}}};", sizes, list));
     const schedule::CudaGrid grid = schedule::few_rows_grid(shape_, tiles);
     const int units = tiles.columns / kSums;
@@ -101,8 +109,9 @@ class ProductPrinter : public ThreadPrinter {
           fmt::format("FloatRowsTiles<{}, {}, {}, {}, {}>", tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value());
       sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides()), step);
     } else {
-      const std::string type = fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}>", storage_type(program_.buffer(a.buffer).dtype),
-                                           tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step));
+      const std::string type =
+          fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}{}>", storage_type(program_.buffer(a.buffer).dtype), tiles.rows, units,
+                      tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step), shape_.second ? ", true" : "");
       const std::string_view ahead = overlap_.loads_ahead ? ", true" : "";
       if (schedule::is_few_rows_by_ring(shape_, tiles)) {
         const std::string left =
@@ -206,8 +215,9 @@ class ProductPrinter : public ThreadPrinter {
   void sums_to(const std::string& call, const schedule::CallStep& step) {
     body_.open(fmt::format("{}, [=](int {}) {{", call, column_));
     if (step.epilogue) load_of_columns(*step.epilogue);
-    body_.open(fmt::format("return [=](int {}, int {}, const {} (&{})[{}]) {{", batch_, row_,
-                           program_.buffer(step.outputs[0]).dtype == DType::I32 ? "int32_t" : "float", sums_, kSums));
+    const std::string_view sum = program_.buffer(step.outputs[0]).dtype == DType::I32 ? "int32_t" : "float";
+    const std::string second = shape_.second ? fmt::format(", const {} (&{})[{}]", sum, second_sums_, kSums) : "";
+    body_.open(fmt::format("return [=](int {}, int {}, const {} (&{})[{}]{}) {{", batch_, row_, sum, sums_, kSums, second));
     step.epilogue ? epilogue(*step.epilogue) : store_sums(step.outputs[0]);
     body_.close("};");
     body_.close("});");
@@ -223,7 +233,7 @@ class ProductPrinter : public ThreadPrinter {
       contents.positions.push_back(store.position);
     }
     for (BufferId id : step.epilogue->reads) {
-      const bool is_there = id != step.outputs[0];  // which is nowhere in memory
+      const bool is_there = !schedule::contains(step.outputs, id);  // which are nowhere in memory
       if (is_there && std::find(reads.begin(), reads.end(), id) == reads.end()) reads.push_back(id);
     }
     begin(contents, reads, step.epilogue->writes);
@@ -256,6 +266,8 @@ class ProductPrinter : public ThreadPrinter {
                            sums_, columns, column_));
   }
 
+  static bool is_product(const schedule::Kernel& kernel, ExprId load) { return load == *kernel.product || load == kernel.second_product; }
+
   // What the epilogue reads of columns alone, as a bias, is read once for all their rows.
   void load_of_columns(const schedule::Kernel& kernel) {
     column_axis_ = kernel.outer.back();
@@ -269,7 +281,7 @@ class ProductPrinter : public ThreadPrinter {
     for (ExprId id : schedule::unconditional_loads(exprs_, kernel)) {
       const auto load = std::get<loop::Load>(exprs_.node(id).op);
       const bool is_pack = fills_packs(load.buffer, load.index[0]);
-      if (id == *kernel.product || !(is_pack || (!of_rows && begins_pack(load.buffer, load.index[0])))) continue;
+      if (is_product(kernel, id) || !(is_pack || (!of_rows && begins_pack(load.buffer, load.index[0])))) continue;
       const bool has_rows = std::any_of(kernel.outer.begin(), kernel.outer.end() - 1,
                                         [&](sym::Expr axis) { return schedule::depends_on_through_values(exprs_, load.index[0], axis); });
       if (has_rows != of_rows) continue;
@@ -333,7 +345,7 @@ class ProductPrinter : public ThreadPrinter {
     for (ExprId id : loop::reachable(exprs_, values)) {
       const auto* load = std::get_if<loop::Load>(&exprs_.node(id).op);
       const bool is_pack = std::any_of(loads_.begin(), loads_.end(), [&](const auto& each) { return each.first == id; });
-      if (load == nullptr || is_pack || id == *kernel.product) continue;
+      if (load == nullptr || is_pack || is_product(kernel, id)) continue;
       if (schedule::depends_on_through_values(exprs_, load->index[0], column_axis_)) return true;
     }
     return false;
@@ -348,6 +360,7 @@ class ProductPrinter : public ThreadPrinter {
       body_.line(fmt::format("if ({} + {} >= {}) continue;", column_, k, print_factor(exprs_, names_, shape_.columns)));
     declare_column(fmt::format("{} + {}", column_, k));
     body_.define(*kernel.product, fmt::format("{}[{}]", sums_, k));
+    if (kernel.second_product) body_.define(*kernel.second_product, fmt::format("{}[{}]", second_sums_, k));
     return k;
   }
 
@@ -376,7 +389,8 @@ class ProductPrinter : public ThreadPrinter {
   sym::Expr column_axis_ = 0;
   bool begins_aligned_ = false;                        // the epilogue's tensors, to 16 bytes
   std::vector<std::pair<ExprId, std::string>> loads_;  // and the eight neighbours that one access loads
-  const std::string batch_ = body_.fresh("batch"), row_ = body_.fresh("row"), column_ = body_.fresh("column"), sums_ = body_.fresh("sums");
+  const std::string batch_ = body_.fresh("batch"), row_ = body_.fresh("row"), column_ = body_.fresh("column"), sums_ = body_.fresh("sums"),
+                    second_sums_ = body_.fresh("others");
 };
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "schedule/cuda/launches/group_launches.h"
 #include "schedule/cuda/masked_stage.h"
 #include "schedule/cuda/order_kernels.h"
+#include "schedule/cuda/products/dual_products.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/grouped_product.h"
@@ -139,7 +140,7 @@ class CudaPlanner final : public Planner {
     } else {
       const ProductAttempt attempt = as_product_of_tiles(program, call, {product}, aligned_);
       if (!attempt.shape) return {{}, attempt.reason};
-      if (!tiles_of(*attempt.shape, work_of_epilogue(program, kernel, product)))
+      if (!tiles_of(*attempt.shape, work_of_epilogue(program, kernel, {product})))
         return {{}, "the library's product and a kernel after it are quicker"};
     }
     EpilogueAttempt made = schedule::as_epilogue(program, kernel, call, product);
@@ -198,7 +199,7 @@ class CudaPlanner final : public Planner {
         add_workspace(program, *call);
         if (cores_ == TensorCores::None) continue;
         if (const ConvolutionAttempt found = as_convolution_of_tiles(program, call->call, call->outputs, aligned_); found.shape) {
-          const bool waits = call->epilogue && work_of_epilogue(program, *call->epilogue, call->outputs[0]).loads > 0;
+          const bool waits = call->epilogue && work_of_epilogue(program, *call->epilogue, call->outputs).loads > 0;
           const bool by_tma = cores_ == TensorCores::Hopper;
           call->gpu = by_tma ? choose_tiles(*found.shape, has_pixels_across(program, *call), waits) : choose_gathered_tiles(*found.shape);
           continue;
@@ -210,11 +211,15 @@ class CudaPlanner final : public Planner {
         const ProductAttempt attempt = as_product_of_tiles(program, call->call, call->outputs, aligned_);
         if (!attempt.shape) continue;
         std::optional<EpilogueWork> work;
-        if (call->epilogue) work = work_of_epilogue(program, *call->epilogue, call->outputs[0]);
+        if (call->epilogue) work = work_of_epilogue(program, *call->epilogue, call->outputs);
         call->gpu = tiles_of(*attempt.shape, work);
       }
     }
     if (fuse) {
+      if (cores_ != TensorCores::None) {
+        make_dual_products(program, schedule.steps,
+                           [&](const ProductShape& shape, const std::optional<EpilogueWork>& work) { return tiles_of(shape, work); });
+      }
       make_prologues(program, schedule.steps);
       group_launches(program, schedule.steps);
     }

@@ -96,7 +96,11 @@ class StepsWriter : loop::BlockText {
                        kernel.fetches_tiles ? " and fetched" : ""));
     }
     line_of("streaming", writer_.buffers(kernel.streaming_stores));
-    if (kernel.product) line_of("product", names({*kernel.product}));
+    if (kernel.product) {
+      std::vector<ExprId> products = {*kernel.product};
+      if (kernel.second_product) products.push_back(*kernel.second_product);
+      line_of("product", names(products));
+    }
     const bool has_estimate = kernel.form_estimate.persistent != 0 || kernel.form_estimate.looped != 0;
     if (kernel.form || has_estimate) {
       line(fmt::format("form {} {} or {}", kernel.form ? to_string(*kernel.form) : "none", kernel.form_estimate.persistent,

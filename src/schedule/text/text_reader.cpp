@@ -99,7 +99,10 @@ class ScheduleReader : private loop::LoopTextReader {
       }
     }
     if (cursor_.accept_word("streaming")) made.streaming_stores = buffers();
-    if (cursor_.accept_word("product")) made.product = named_expression();
+    if (cursor_.accept_word("product")) {
+      made.product = named_expression();
+      if (cursor_.accept(",")) made.second_product = named_expression();
+    }
     if (cursor_.accept_word("form")) form(made);
     if (cursor_.accept_word("halide")) made.halide = cursor_.word("an autoscheduler");
     if (cursor_.accept_word("unfused")) made.unfused = named_expressions();

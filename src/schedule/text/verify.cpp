@@ -37,7 +37,7 @@ class KernelRules {
  public:
   KernelRules(const loop::LoopProgram& program, const Kernel& kernel) : program_(program), kernel_(kernel) {}
 
-  void check(std::optional<BufferId> product) {
+  void check(std::span<const BufferId> products) {
     require(!kernel_.stages.empty(), "a kernel without stages");
     axes_ = kernel_.outer;
     axes_.insert(axes_.end(), kernel_.inner.begin(), kernel_.inner.end());
@@ -53,7 +53,7 @@ class KernelRules {
     require(std::find(is_kept_.begin(), is_kept_.end(), false) == is_kept_.end(), "nothing keeps one of the stashes");
     check_gpu();
     check_tile();
-    check_product(product);
+    check_product(products);
     for (const Kernel& last : kernel_.finish) {
       verify(program_, last);
       for (BufferId id : last.reads) require(contains(kernel_.reads, id), "a finish reads '{}', and the kernel does not say so", name(id));
@@ -230,11 +230,18 @@ class KernelRules {
     }
   }
 
-  void check_product(std::optional<BufferId> product) const {
-    require(kernel_.product.has_value() == product.has_value(), "only an epilogue takes a product");
-    if (!product) return;
-    const auto* load = std::get_if<loop::Load>(&program_.exprs.node(*kernel_.product).op);
-    require(load != nullptr && load->buffer == *product && load->index.size() == 1, "an epilogue takes another result");
+  void check_product(std::span<const BufferId> products) const {
+    require(kernel_.product.has_value() == !products.empty() && kernel_.second_product.has_value() == (products.size() > 1),
+            "only an epilogue takes products, one or two as there are");
+    if (products.empty()) return;
+    const auto check = [&](ExprId id, BufferId product) {
+      const auto* load = std::get_if<loop::Load>(&program_.exprs.node(id).op);
+      require(load != nullptr && load->buffer == product && load->index.size() == 1, "an epilogue takes another result");
+      return load->index[0];
+    };
+    const sym::Expr place = check(*kernel_.product, products[0]);
+    require(products.size() == 1 || check(*kernel_.second_product, products[1]) == place,
+            "an epilogue takes elements of two products at different places");
     const bool is_plain = kernel_.vector == VectorAlong::Outer && kernel_.inner.empty() && kernel_.stages.size() == 1 &&
                           kernel_.accumulators.empty() && kernel_.stashes.empty();
     require(is_plain, "an epilogue is one stage of stores over rows and columns");
@@ -301,6 +308,7 @@ void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
   require(product.shape.has_value(), "{}", product.reason);
   if (tiles.depth_warps > 0) return require(is_few_rows_plan(*product.shape, tiles), "tiles of few rows that have no kernel");
   verify_ring(tiles);
+  require(!product.shape->second || are_dual_tiles(*product.shape, tiles), "tiles of a dual product that have no kernel");
   require(tiles.cluster == 1 || tiles.cluster == 2, "clusters of {} blocks", tiles.cluster);
   require(tiles.shares >= 0 && tiles.shares * tiles.cluster <= kMultiprocessors, "the work in {} shares", tiles.shares);
 }
@@ -310,9 +318,10 @@ void verify(const loop::LoopProgram& program, const CallStep& step, std::span<co
   loop::verify_scores(program, step.call, true);
   if (step.epilogue) {
     require(step.gpu.has_value() == step.epilogue->gpu.has_value(), "an epilogue for another device than its product");
-    require(step.outputs.size() == 1 && makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
-    verify(program, *step.epilogue, step.outputs[0]);
+    require(is_dual_product(step.call) || makes_product(program, step.call, step.outputs), "a call that takes no epilogue has one");
+    verify(program, *step.epilogue, step.outputs);
   }
+  require(!is_dual_product(step.call) || (step.gpu && step.epilogue), "a dual product without tiles and epilogue");
   if (step.gpu) verify_tiles(program, step);  // which follow the epilogue
   if (cudnn_of(step.choice) != Cudnn::Never) {
     const CudnnAttempt attempt = as_cudnn_call(program, step);
@@ -320,7 +329,7 @@ void verify(const loop::LoopProgram& program, const CallStep& step, std::span<co
   }
   if (step.prologue) {
     require(step.gpu && is_product_with_prologue(program, step), "a call that takes no prologue has one");
-    verify(program, *step.prologue, std::nullopt);
+    verify(program, *step.prologue, {});
   }
 }
 
@@ -391,8 +400,8 @@ void verify(const loop::LoopProgram& program, const ScatterKernel& step) {
 
 }  // namespace
 
-void verify(const loop::LoopProgram& program, const Kernel& kernel, std::optional<BufferId> product) {
-  KernelRules(program, kernel).check(product);
+void verify(const loop::LoopProgram& program, const Kernel& kernel, std::span<const BufferId> products) {
+  KernelRules(program, kernel).check(products);
 }
 
 void verify(const loop::LoopProgram& program, const Step& step, std::span<const Graph> subgraphs) {

@@ -326,6 +326,44 @@ graph(x: f16[2, 70, 64], w: f16[50, 64], b: f16[50]) {
   v: f16[2, 70, 50] = aten::linear(x, w)
   return z, v
 })"},
+    // One left side by two right ones: columns are permuted, or end within a tile, or their rows are contiguous.
+    {"dual_products", R"(
+graph(x: bf16[208, 72], w: bf16[288, 72], v: bf16[288, 72], c: bf16[288], a: bf16[72, 264], b: bf16[72, 264], h: f16[2, 35, 64],
+      k: f16[200, 64], l: f16[200, 64], m: f16[200], r: f16[2, 35, 200]) {
+  g: bf16[208, 288] = aten::linear(x, w)
+  s: bf16[208, 288] = aten::silu(g)
+  u: bf16[208, 288] = aten::linear(x, v, c)
+  y: bf16[208, 288] = aten::mul.Tensor(s, u)
+  i: bf16[208, 264] = aten::mm(x, a)
+  j: bf16[208, 264] = aten::mm(x, b)
+  n: bf16[208, 264] = aten::sub.Tensor(i, j)
+  o: f16[2, 35, 200] = aten::linear(h, k, m)
+  p: f16[2, 35, 200] = aten::gelu(o)
+  q: f16[2, 35, 200] = aten::linear(h, l)
+  t: f16[2, 35, 200] = aten::mul.Tensor(p, q)
+  z: f16[2, 35, 200] = aten::add.Tensor(t, r)
+  return y, n, t, z
+})"},
+    // Through a ring, behind a norm that blocks make; in registers, of whole tiles and of shares; columns end within a tile.
+    {"dual_products_of_few_rows", R"(
+graph(x: bf16[1, 576], w: bf16[269, 576], v: bf16[269, 576], h: f16[2, 192], k: f16[1040, 192], l: f16[1040, 192], c: f16[1040],
+      e: bf16[11, 328], a: bf16[203, 328], b: bf16[203, 328], f: bf16[3, 64], m: bf16[2200, 64], d: bf16[2200, 64]) {
+  n: bf16[1, 576] = aten::layer_norm(x, [576])
+  g: bf16[1, 269] = aten::linear(n, w)
+  s: bf16[1, 269] = aten::silu(g)
+  u: bf16[1, 269] = aten::linear(n, v)
+  y: bf16[1, 269] = aten::mul.Tensor(s, u)
+  o: f16[2, 1040] = aten::linear(h, k)
+  p: f16[2, 1040] = aten::linear(h, l, c)
+  q: f16[2, 1040] = aten::sub.Tensor(o, p)
+  i: bf16[11, 203] = aten::linear(e, a)
+  j: bf16[11, 203] = aten::linear(e, b)
+  z: bf16[11, 203] = aten::mul.Tensor(i, j)
+  r: bf16[3, 2200] = aten::linear(f, m)
+  t: bf16[3, 2200] = aten::linear(f, d)
+  aa: bf16[3, 2200] = aten::sub.Tensor(r, t)
+  return y, q, z, aa
+})"},
     // Blocks share tiles; columns and depth end within chunks.
     {"products_of_few_rows", R"(
 graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf16[3, 72], h: f16[12, 1, 64], k: f16[12, 40, 64],

@@ -37,7 +37,8 @@ bool can_load_ahead(const loop::LoopProgram& program, const Step& kernel) {
   if (!product.shape) return false;
   const ProductShape& shape = *product.shape;
   const auto is_there = [&](BufferId id) { return is_always_there(program.buffer(id)); };
-  return shape.factors != Factors::Floats32 && is_there(shape.b.buffer) && (shape.numbers != RightNumbers::Int4 || is_there(shape.scales));
+  const bool are_there = is_there(shape.b.buffer) && (!shape.second || is_there(shape.second->buffer));
+  return shape.factors != Factors::Floats32 && are_there && (shape.numbers != RightNumbers::Int4 || is_there(shape.scales));
 }
 
 }  // namespace toroid::schedule

@@ -1,16 +1,17 @@
 #include "schedule/cuda/products/epilogue_work.h"
 
+#include "schedule/buffer_lists.h"
 #include "support/match.h"
 
 namespace toroid::schedule {
 
-EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& kernel, BufferId product) {
+EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& kernel, const std::vector<BufferId>& products) {
   constexpr double kOfFunction = 12;  // instructions, about: an error function, an exponential
   EpilogueWork work;
   const auto add = [&](BufferId id) { work.bytes += static_cast<double>(size_bytes(program.buffer(id).dtype)); };
   for (BufferId id : kernel.writes) add(id);
   for (BufferId id : kernel.reads) {
-    const bool is_large = id != product && program.buffer(id).sizes.size() >= program.buffer(product).sizes.size();
+    const bool is_large = !contains(products, id) && program.buffer(id).sizes.size() >= program.buffer(products[0]).sizes.size();
     if (is_large) add(id), ++work.loads;
   }
   std::vector<ExprId> values;

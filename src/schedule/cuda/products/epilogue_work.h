@@ -5,6 +5,7 @@
 
 namespace toroid::schedule {
 
-EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& kernel, BufferId product);
+// `products`: what it takes, all in the same tiles.
+EpilogueWork work_of_epilogue(const loop::LoopProgram& program, const Kernel& kernel, const std::vector<BufferId>& products);
 
 }  // namespace toroid::schedule

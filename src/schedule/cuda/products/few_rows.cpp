@@ -18,7 +18,7 @@ bool has_kernel(const ProductShape& shape) {
   if (shape.factors == Factors::Floats8) return false;
   const bool is_known = shape.columns.is_const() && shape.depth.is_const() && shape.batches.is_const();
   const int of_piece = shape.factors == Factors::Int8 ? 16 : shape.factors == Factors::Floats16 ? 8 : 4;
-  if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0) return false;
+  if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0 || (shape.second && !shape.b.transposed)) return false;
   if (!shape.b.transposed && shape.columns.value() % kUnit != 0) return false;
   const sym::Range rows = shape.rows.is_const() ? sym::Range{shape.rows.value(), shape.rows.value()} : shape.rows.range();
   const int64_t chunks = (shape.columns.value() / kUnit + 1) * (shape.depth.value() / kLeastDepth + 1) * shape.batches.value();
@@ -52,7 +52,7 @@ std::optional<GpuTiles> ring_tiles(const ProductShape& shape) {
   const auto most_columns = [&](int64_t columns) {  // of a multiprocessor
     return (shape.columns.value() + columns * kMultiprocessors - 1) / (columns * kMultiprocessors) * columns;
   };
-  if (most_columns(kUnit) < most_columns(kMostRingColumns)) tiles.columns = kUnit;
+  if (!shape.second && most_columns(kUnit) < most_columns(kMostRingColumns)) tiles.columns = kUnit;
   while (tiles.stages > kLeastRingStages && ring_bytes(shape, tiles) > kMostSharedBytes) --tiles.stages;
   return ring_bytes(shape, tiles) <= kMostSharedBytes ? std::optional(tiles) : std::nullopt;
 }
@@ -99,7 +99,7 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool is_float32 = shape.factors == Factors::Floats32, is_power = tiles.rows > 0 && (tiles.rows & (tiles.rows - 1)) == 0;
   const bool has_rows = is_power && (is_float32 ? tiles.rows <= 16 : tiles.rows >= kUnit && tiles.rows <= 64);
   const int units = tiles.columns / kUnit;
-  const bool has_units = units == 1 || (units % 2 == 0 && units <= kMostUnits);
+  const bool has_units = (units == 1 && !shape.second) || (units % 2 == 0 && units <= kMostUnits);
   const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
   const int most_stages = has_kernel(shape) && is_by_ring(shape, tiles) ? 12 : 8;
@@ -128,10 +128,11 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk
   if (tiles.rows == 16) most = is_float32 ? 4 : few_rows_blocks_at_once(shape, tiles) == 1 ? kMostUnits : most;  // tiles of 64 columns
   for (int units = 1; units <= most; units += units == 1 || is_float32 ? units : 2) {
     GpuTiles tried = tiles;
+    if (shape.second && units == 1) continue;
     tried.columns = kUnit * units;
     if (!has_bulk_copies && is_by_ring(shape, tried)) continue;
     const int64_t at_once = is_narrow ? 1 : few_rows_blocks_at_once(shape, tried), slots = kMultiprocessors * at_once;
-    const int64_t cost = (tiles_of(tried.columns) + slots - 1) / slots * at_once * (tried.columns + start);
+    const int64_t cost = (tiles_of(result_columns(shape, tried)) + slots - 1) / slots * at_once * (tried.columns + start);
     if (least > 0 && cost >= least) continue;
     least = cost;
     tiles.columns = tried.columns;
@@ -188,7 +189,7 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 4;
   constexpr int64_t kLeastWhole = 32;
   if (is_few_rows_by_ring(shape, tiles)) {
-    const int64_t all = (shape.columns.value() + tiles.columns - 1) / tiles.columns;
+    const int64_t of_tile = result_columns(shape, tiles), all = (shape.columns.value() + of_tile - 1) / of_tile;
     const int64_t blocks = std::min<int64_t>(all, kMultiprocessors);
     return {.blocks = blocks, .threads = 32 * (tiles.depth_warps + 1), .shared_bytes = ring_bytes(shape, tiles)};
   }
@@ -202,7 +203,8 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   if (shape.rows.is_const()) {
     const auto tiles_of = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
     const int64_t all = std::max<int64_t>(
-        tiles_of(shape.rows.value(), tiles.rows) * tiles_of(shape.columns.value(), tiles.columns) * shape.batches.value(), 1);
+        tiles_of(shape.rows.value(), tiles.rows) * tiles_of(shape.columns.value(), result_columns(shape, tiles)) * shape.batches.value(),
+        1);
     blocks = std::min(slots, all * chunks);
     // Whole tiles, where that leaves few multiprocessors idle: putting parts together takes some microseconds.
     const int64_t each = tiles_of(all, slots);

@@ -145,10 +145,11 @@ constexpr int64_t kFewRows = 16;  // from here on tiles are mostly empty
 
 struct Numbers {
   double rows, columns, depth, batches;
+  int right_sides = 1;  // of so many columns each
 };
 
-// Of both sides and the product, once.
-double bytes_moved(const Numbers& n) { return 2 * n.batches * ((n.rows + n.columns) * n.depth + n.rows * n.columns); }
+// Of all sides and the product, once.
+double bytes_moved(const Numbers& n) { return 2 * n.batches * ((n.rows + n.right_sides * n.columns) * n.depth + n.rows * n.columns); }
 
 // Of shares of tiles' depth: what other blocks have of a block's last tile is written, and added one after the other.
 double seconds_of_parts(double tiles) {
@@ -159,13 +160,14 @@ double seconds_of_parts(double tiles) {
 double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std::optional<EpilogueWork>& work) {
   const GpuTiles& tiles = candidate.tiles;
   const double rows = std::ceil(n.rows / (tiles.rows * tiles.cluster)) * tiles.cluster;
-  const double count = n.batches * rows * std::ceil(n.columns / tiles.columns);
+  const double result_columns = static_cast<double>(tiles.columns) / n.right_sides;
+  const double count = n.batches * rows * std::ceil(n.columns / result_columns);
   const bool has_shares = tiles.shares > 0;
   if (has_shares && count >= kMultiprocessors) return std::numeric_limits<double>::infinity();  // whole tiles suffice
   const double products = 2.0 * tiles.rows * tiles.columns * n.depth / kFlopsOfCycle / candidate.clock;
-  const double elements = tiles.rows * tiles.columns / (tiles.ping_pong ? 128.0 : 256.0),
+  const double elements = tiles.rows * result_columns / (tiles.ping_pong ? 128.0 : 256.0),
                turns = has_shares ? count / kMultiprocessors : std::ceil(count / kMultiprocessors);
-  const double of_load = elements > kMostSums ? kCyclesOfLoneLoad : kCyclesOfLoad;
+  const double of_load = elements * n.right_sides > kMostSums ? kCyclesOfLoneLoad : kCyclesOfLoad;
   const double cycles = kCyclesOfStore + (work ? kCyclesOfOperation * work->operations + of_load * work->loads : 0);
   // Tiles with all rows, one for most multiprocessors, read the right side once and at once.
   const bool reads_once = n.rows <= tiles.rows && count <= kMultiprocessors && count >= 0.7 * kMultiprocessors;
@@ -189,13 +191,37 @@ double seconds_of_library(const Numbers& n, const std::optional<EpilogueWork>& w
 
 Numbers numbers_of(const ProductShape& shape) {
   const auto hint = [](sym::Expr size) { return static_cast<double>(sym::evaluate_hint(size)); };
-  return {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches)};
+  return {hint(shape.rows), hint(shape.columns), hint(shape.depth), hint(shape.batches), shape.second ? 2 : 1};
+}
+
+ProductAttempt as_dual_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
+                               bool inputs_are_aligned) {
+  const auto with = [&](size_t right) {
+    const loop::Call one{.op = call.op, .operands = {call.operands[0], call.operands[right]}};
+    return as_product_of_tiles(program, one, {outputs[right - 1]}, inputs_are_aligned);
+  };
+  ProductAttempt first = with(1);
+  const ProductAttempt second = with(2);
+  if (!first.shape || !second.shape) return first.shape ? second : first;
+  ProductShape& shape = *first.shape;
+  const auto has_other_stride = [](sym::Expr a, sym::Expr b) { return !sym::known_eq(a, b); };
+  const ProductShape::Side &b = shape.b, &c = second.shape->b;
+  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft &&
+                        second.shape->numbers == RightNumbers::OfLeft && shape.batches.is_const(1);
+  const bool is_other = b.transposed != c.transposed || has_other_stride(b.stride, c.stride) ||
+                        !sym::known_eq(shape.columns, second.shape->columns) || shape.is_for_few_rows || second.shape->is_for_few_rows;
+  if (!is_plain || is_other) return {{}, "the two right sides of a dual product do not lie in one way"};
+  shape.second = c;
+  return first;
 }
 
 }  // namespace
 
+bool is_dual_product(const loop::Call& call) { return std::holds_alternative<Matmul>(call.op) && call.operands.size() == 3; }
+
 ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop::Call& call, const std::vector<BufferId>& outputs,
                                    bool inputs_are_aligned) {
+  if (is_dual_product(call) && outputs.size() == 2) return as_dual_product(program, call, outputs, inputs_are_aligned);
   if (!std::holds_alternative<Matmul>(call.op) || outputs.size() != 1) return {{}, "tensor cores make matrix products only"};
   const DType dtype = program.buffer(outputs[0]).dtype;
   const loop::Operand &a = call.operands[0], &b = call.operands[1];
@@ -247,6 +273,14 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   return {std::move(shape)};
 }
 
+int result_columns(const ProductShape& shape, const GpuTiles& tiles) { return shape.second ? tiles.columns / 2 : tiles.columns; }
+
+// Columns in shared memory are in blocks of 64 where rows are contiguous; the epilogue takes 32 of each result at once.
+bool are_dual_tiles(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kBlock = 64, kAtOnce = 32;
+  return result_columns(shape, tiles) % (shape.b.transposed ? kAtOnce : kBlock) == 0 && tiles.cluster == 1 && tiles.shares == 0;
+}
+
 int tile_depth(const ProductShape& shape) { return shape.factors == Factors::Floats8 ? 2 * kTileDepth : kTileDepth; }
 
 // As ProductTiles in codegen/cuda/prelude/products/products.inc has them.
@@ -261,7 +295,7 @@ int shared_bytes_of(const GpuTiles& tiles) {
 sym::Expr blocks_of(const ProductShape& shape, const GpuTiles& tiles) {
   if (tiles.shares > 0) return tiles.shares * tiles.cluster;
   return shape.batches * sym::ceil_div(shape.rows, tiles.rows * tiles.cluster) * tiles.cluster *
-         sym::ceil_div(shape.columns, tiles.columns);
+         sym::ceil_div(shape.columns, result_columns(shape, tiles));
 }
 
 std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
@@ -275,7 +309,8 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
   if (shape.is_for_few_rows || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {
-      const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || each.tiles.columns >= 2 * n.columns;
+      if (shape.second && !are_dual_tiles(shape, each.tiles)) continue;
+      const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || result_columns(shape, each.tiles) >= 2 * n.columns;
       const double seconds = seconds_of_tiles(n, each, work);
       if (!is_mostly_empty && std::isfinite(seconds)) result.push_back({each.tiles, seconds});
     }
@@ -290,14 +325,24 @@ std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optio
   if (const auto few_rows = choose_few_rows(shape); !is_float8 && (few_rows || shape.is_for_few_rows)) return few_rows;
   const Numbers n = numbers_of(shape);
   std::optional<GpuTiles> best;
-  double least = is_float8 ? std::numeric_limits<double>::infinity() : kClose * seconds_of_library(n, work);
+  const bool is_own = is_float8 || shape.second;
+  double least = is_own ? std::numeric_limits<double>::infinity() : kClose * seconds_of_library(n, work);
   for (const Candidate& each : is_float8 ? std::span<const Candidate>(kFloat8Candidates) : kCandidates) {
     const double seconds = seconds_of_tiles(n, each, work);
-    if (seconds >= least) continue;
+    if (seconds >= least || (shape.second && !are_dual_tiles(shape, each.tiles))) continue;
     least = seconds;
     best = each.tiles;
   }
   return best;
+}
+
+double seconds_of_quickest(const ProductShape& shape, const std::optional<EpilogueWork>& work) {
+  const Numbers n = numbers_of(shape);
+  double least = shape.second ? std::numeric_limits<double>::infinity() : seconds_of_library(n, work);
+  for (const Candidate& each : kCandidates) {
+    if (!shape.second || are_dual_tiles(shape, each.tiles)) least = std::min(least, seconds_of_tiles(n, each, work));
+  }
+  return least;
 }
 
 bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, const std::optional<EpilogueWork>& work) {
@@ -311,17 +356,16 @@ bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, cons
 
 // Rows of a tile in shared memory are the first pairs of all eights of columns, then the second ones: the second dim is the column in its
 // pair, the third the eight, the fourth the pair in its eight. The third dim's stride is the larger one, which the driver takes.
-static TensorMap map_of_permuted(const ProductShape& shape, const GpuTiles& tiles) {
+static TensorMap map_of_permuted(const ProductShape& shape, const ProductShape::Side& side, const GpuTiles& tiles) {
   constexpr int kPair = 2, kEight = 8, kPairs = kEight / kPair;
-  const ProductShape::Side& side = shape.b;
   return {.buffer = side.buffer,
           .offset = side.offset,
           .sizes = {shape.depth, kPair, sym::floor_div(shape.columns, kEight), kPairs},
           .strides = {1, side.stride, side.stride * kEight, side.stride * kPair},
-          .box = {tile_depth(shape), kPair, tiles.columns / kEight, kPairs}};
+          .box = {tile_depth(shape), kPair, result_columns(shape, tiles) / kEight, kPairs}};
 }
 
-std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted) {
+std::vector<TensorMap> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted) {
   const auto map = [&](const ProductShape::Side& side, sym::Expr rows, sym::Expr columns, int box_rows) {
     // One size of batches where all have the same matrix.
     const auto count = [](sym::Expr stride, sym::Expr size) { return stride.is_const(0) ? sym::Expr(1) : size; };
@@ -335,10 +379,15 @@ std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& 
                      .strides = {1, side.stride, apart(side.inner_stride), apart(side.outer_stride)},
                      .box = {tile_depth(shape), box_rows, 1, 1}};
   };
-  const int columns_of_block = tiles.columns / tiles.cluster, depth_of_block = kTileDepth / tiles.cluster;
-  return {map(shape.a, shape.rows, shape.depth, shape.a.transposed ? kTileDepth : tiles.rows),
-          permuted ? map_of_permuted(shape, tiles)
-                   : map(shape.b, shape.depth, shape.columns, shape.b.transposed ? columns_of_block : depth_of_block)};
+  const int columns_of_block = result_columns(shape, tiles) / tiles.cluster, depth_of_block = kTileDepth / tiles.cluster;
+  const auto map_of_right = [&](const ProductShape::Side& side) {
+    return permuted ? map_of_permuted(shape, side, tiles)
+                    : map(side, shape.depth, shape.columns, side.transposed ? columns_of_block : depth_of_block);
+  };
+  std::vector<TensorMap> maps = {map(shape.a, shape.rows, shape.depth, shape.a.transposed ? kTileDepth : tiles.rows),
+                                 map_of_right(shape.b)};
+  if (shape.second) maps.push_back(map_of_right(*shape.second));
+  return maps;
 }
 
 }  // namespace toroid::schedule

@@ -33,6 +33,9 @@ struct ProductShape {
     sym::Expr inner_stride = 0, outer_stride = 0;  // from batch to batch: 0 where all have the same matrix
   };
   Side a = {}, b = {};
+  // Of a dual product, whose left side meets two right sides of one size: the other one, which lies as `b` does. `columns` are those of one
+  // result; a tile has as many of both, half of its columns each.
+  std::optional<Side> second = {};
   Factors factors = Factors::Floats16;
   // What the right side's columns, which are contiguous, are made of, if not of the left side's dtype: for products of few rows only. Of
   // four bits, `group` of the depth have one scale and zero in each column, which lie beside each other in `scales`, and the right side's
@@ -43,6 +46,9 @@ struct ProductShape {
   int64_t group = 0;
 };
 int tile_depth(const ProductShape& shape);
+// Columns of a result that are in a tile.
+int result_columns(const ProductShape& shape, const GpuTiles& tiles);
+bool is_dual_product(const loop::Call& call);
 struct ProductAttempt {
   std::optional<ProductShape> shape;
   std::string_view reason = {};  // without a shape: why
@@ -67,6 +73,8 @@ struct TilesEstimate {
   GpuTiles tiles;
   double seconds;
 };
+// May a dual product have them?
+bool are_dual_tiles(const ProductShape& shape, const GpuTiles& tiles);
 std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std::optional<EpilogueWork>& work);
 // The same of the library's product, with no epilogue.
 double seconds_of_library(const ProductShape& shape);
@@ -80,6 +88,9 @@ std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optio
 // batches; 16-bit floats only. `work`: of the epilogue, if there is one.
 bool has_permuted_columns(const ProductShape& shape, const GpuTiles& tiles, const std::optional<EpilogueWork>& work);
 
+// Seconds of a product in the quickest tiles, or by the library where that is quicker; of a dual one in tiles alone.
+double seconds_of_quickest(const ProductShape& shape, const std::optional<EpilogueWork>& work);
+
 // One side as the kernel's tensor map: four dims, the contiguous one first, and the box that one load brings. Of images (im2col) also where
 // its pixels lie, along columns and rows; else `steps` are 0.
 struct TensorMap {
@@ -89,6 +100,7 @@ struct TensorMap {
   std::array<int, 4> box;
   std::array<sym::Expr, 2> lower = {0, 0}, upper = {0, 0}, steps = {0, 0};
 };
-std::array<TensorMap, 2> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted);
+// Of the left side, the right one, and the second right one of a dual product.
+std::vector<TensorMap> tensor_maps(const ProductShape& shape, const GpuTiles& tiles, bool permuted);
 
 }  // namespace toroid::schedule

@@ -71,7 +71,7 @@ std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, c
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, call.gpu ? name_of(*call.gpu) : std::string(kLibrary));
   std::optional<EpilogueWork> work;
-  if (call.epilogue) work = work_of_epilogue(program, *call.epilogue, call.outputs[0]);
+  if (call.epilogue) work = work_of_epilogue(program, *call.epilogue, call.outputs);
   for (const TilesEstimate& each : estimated_tiles(shape, work)) {
     if (!on_hopper && !are_for_warps(shape, each.tiles)) continue;
     CallStep other = call;
