@@ -364,6 +364,24 @@ graph(x: bf16[1, 576], w: bf16[269, 576], v: bf16[269, 576], h: f16[2, 192], k: 
   aa: bf16[3, 2200] = aten::sub.Tensor(r, t)
   return y, q, z, aa
 })"},
+    // Weights of eight bits, of which columns have scales.
+    {"dual_products_of_bytes", R"(
+graph(x: bf16[3, 80], w: i8[41, 80], v: i8[41, 80], s: bf16[41], t: bf16[41], h: f16[1, 64], k: i8[24, 64], l: i8[24, 64]) {
+  a: bf16[41, 80] = aten::to.dtype(w, dtype.bf16)
+  b: bf16[41, 80] = aten::to.dtype(v, dtype.bf16)
+  g: bf16[3, 41] = aten::linear(x, a)
+  i: bf16[3, 41] = aten::mul.Tensor(g, s)
+  j: bf16[3, 41] = aten::silu(i)
+  u: bf16[3, 41] = aten::linear(x, b)
+  p: bf16[3, 41] = aten::mul.Tensor(u, t)
+  y: bf16[3, 41] = aten::mul.Tensor(j, p)
+  c: f16[24, 64] = aten::to.dtype(k, dtype.f16)
+  d: f16[24, 64] = aten::to.dtype(l, dtype.f16)
+  e: f16[1, 24] = aten::linear(h, c)
+  f: f16[1, 24] = aten::linear(h, d)
+  z: f16[1, 24] = aten::sub.Tensor(e, f)
+  return y, z
+})"},
     // Blocks share tiles; columns and depth end within chunks.
     {"products_of_few_rows", R"(
 graph(x: bf16[3, 328], w: bf16[203, 328], b: bf16[203], u: bf16[328, 72], r: bf16[3, 72], h: f16[12, 1, 64], k: f16[12, 40, 64],

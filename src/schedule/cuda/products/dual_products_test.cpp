@@ -67,6 +67,16 @@ graph(x: bf16[12, 2048], w: bf16[5632, 2048], v: bf16[5632, 2048]) {
   y: bf16[12, 5632] = aten::mul.Tensor(s, u)
   return y
 })"},
+    {"of_bytes", "dual 8x32", R"(
+graph(x: bf16[3, 1024], w: i8[2048, 1024], v: i8[2048, 1024], s: bf16[2048]) {
+  a: bf16[2048, 1024] = aten::to.dtype(w, dtype.bf16)
+  b: bf16[2048, 1024] = aten::to.dtype(v, dtype.bf16)
+  g: bf16[3, 2048] = aten::linear(x, a)
+  h: bf16[3, 2048] = aten::mul.Tensor(g, s)
+  u: bf16[3, 2048] = aten::linear(x, b)
+  y: bf16[3, 2048] = aten::mul.Tensor(h, u)
+  return y
+})"},
     {"a_gate_that_is_read_again_stays", "call call kernel", R"(
 graph(x: bf16[4096, 2048], w: bf16[5632, 2048], v: bf16[5632, 2048]) {
   g: bf16[4096, 5632] = aten::linear(x, w)

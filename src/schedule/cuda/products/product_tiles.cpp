@@ -206,10 +206,9 @@ ProductAttempt as_dual_product(const loop::LoopProgram& program, const loop::Cal
   ProductShape& shape = *first.shape;
   const auto has_other_stride = [](sym::Expr a, sym::Expr b) { return !sym::known_eq(a, b); };
   const ProductShape::Side &b = shape.b, &c = second.shape->b;
-  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft &&
-                        second.shape->numbers == RightNumbers::OfLeft && shape.batches.is_const(1);
-  const bool is_other = b.transposed != c.transposed || has_other_stride(b.stride, c.stride) ||
-                        !sym::known_eq(shape.columns, second.shape->columns) || shape.is_for_few_rows || second.shape->is_for_few_rows;
+  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers != RightNumbers::Int4 && shape.batches.is_const(1);
+  const bool is_other = b.transposed != c.transposed || has_other_stride(b.stride, c.stride) || shape.numbers != second.shape->numbers ||
+                        !sym::known_eq(shape.columns, second.shape->columns);
   if (!is_plain || is_other) return {{}, "the two right sides of a dual product do not lie in one way"};
   shape.second = c;
   return first;
