@@ -33,6 +33,7 @@
 #include "schedule/cuda/products/padded_rows.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
+#include "schedule/cuda/products/transposed_weights.h"
 #include "schedule/cuda/sliding_window.h"
 #include "schedule/cuda/sorted_scatter.h"
 #include "schedule/fusion/group.h"
@@ -129,6 +130,7 @@ class CudaPlanner final : public Planner {
     split_large_reductions(
         program,
         {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks, .on_host = on_host});
+    if (cores_ == TensorCores::Hopper) transpose_weights(program, on_host);
     if (cores_ != TensorCores::None) pad_rows(program, {.copies = aligned_, .on_host = on_host});
   }
 

@@ -127,9 +127,9 @@ TEST_P(DualProductsOf, MeetElementByElement) {
   for (const Step& step : made.schedule.steps) {
     const auto* call = std::get_if<CallStep>(&step);
     text += text.empty() ? "" : " ";
-    text += call == nullptr                        ? "kernel"
+    text += call == nullptr                            ? "kernel"
             : is_dual_product(call->call) && call->gpu ? fmt::format("dual {}x{}", call->gpu->rows, call->gpu->columns)
-                                                   : "call";
+                                                       : "call";
   }
   EXPECT_EQ(text, GetParam().steps);
 }
