@@ -179,6 +179,27 @@ std::optional<ExprId> ThreadBody::one_plus_erf(const loop::Compute& op) const {
   return std::nullopt;
 }
 
+std::optional<ExprId> ThreadBody::gelu(const loop::Compute& op) const {
+  constexpr double kHalf = 0.5, kRootOfHalf = 0.70710678118654752, kRounding = 1e-7;
+  if (!is_rounded_to_16_bits || op.op != ScalarOp::Mul) return std::nullopt;
+  const auto times = [&](ExprId id, double factor) -> std::optional<ExprId> {
+    const auto* product = std::get_if<loop::Compute>(&exprs_.node(id).op);
+    if (product == nullptr || product->op != ScalarOp::Mul) return std::nullopt;
+    for (const size_t i : {0, 1}) {
+      const auto* number = exprs_.literal_as<double>(product->operands[i]);
+      if (number != nullptr && std::abs(*number - factor) < kRounding) return product->operands[1 - i];
+    }
+    return std::nullopt;
+  };
+  for (const size_t i : {0, 1}) {
+    const auto* sum = std::get_if<loop::Compute>(&exprs_.node(op.operands[i]).op);
+    const std::optional<ExprId> of_erf = sum == nullptr ? std::nullopt : one_plus_erf(*sum);
+    const std::optional<ExprId> half = times(op.operands[1 - i], kHalf);
+    if (of_erf && half && times(*of_erf, kRootOfHalf) == half) return half;
+  }
+  return std::nullopt;
+}
+
 // Of an index that is not negative and a number of 64 bits, which need not be compared in 64 bits where indices have 32.
 std::optional<std::string> ThreadBody::equality_of_index(const loop::Compute& op) {
   if (op.op != ScalarOp::Eq) return std::nullopt;
@@ -194,6 +215,7 @@ std::optional<std::string> ThreadBody::equality_of_index(const loop::Compute& op
 }
 
 std::string ThreadBody::compute(ExprId id, const loop::Compute& op) {
+  if (const auto x = gelu(op)) return fmt::format("op_gelu16({})", value(*x));
   if (const auto x = one_plus_erf(op)) return fmt::format("op_one_plus_erf16({})", value(*x));
   if (const auto text = equality_of_index(op)) return *text;
   if (is_of_scores) {

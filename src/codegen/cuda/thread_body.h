@@ -62,6 +62,8 @@ class ThreadBody {
   std::optional<std::string> real_place(sym::Expr place) const;
   // The x of 1 + erf(x).
   std::optional<loop::ExprId> one_plus_erf(const loop::Compute& op) const;
+  // The x of x / 2 (1 + erf(x / sqrt(2))).
+  std::optional<loop::ExprId> gelu(const loop::Compute& op) const;
   std::optional<std::string> equality_of_index(const loop::Compute& op);
   std::string masked(const loop::Masked& op, DType dtype);
   std::string checked_divisor(const std::string& divisor, DType dtype);

@@ -1,4 +1,5 @@
 // Kernels for a GPU: printed for CUDA, compiled for this processor, and compared with the evaluator. The text is the one that a GPU runs.
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -626,6 +627,26 @@ graph(x: bf16[1, 16]) {{
   EXPECT_EQ(results("f8e4m3fn", 0xfe)[0], -448);
   EXPECT_EQ(results("f8e4m3fn", 0x81)[0], -0x1p-9);
   EXPECT_EQ(results("f8e5m2", 0x01), (std::vector<double>{0x1p-16, 0}));
+}
+
+// In few operations where results have 16 bits: within a unit in the last place, or next to nothing, of all of them.
+TEST(EmulatedCuda, ComputesGeluOfAllBfloats) {
+  constexpr int kAll = 1 << 16;
+  Executable program =
+      compiled("graph(x: bf16[65536]) {\n  y: bf16[65536] = aten::gelu(x)\n  return y\n}", codegen::Target::EmulatedCuda).load();
+  std::vector<double> values(kAll);
+  for (int bits = 0; bits < kAll; ++bits) values[bits] = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+  const std::vector<double> made = program.run(std::vector{HostTensor::from_doubles(DType::BF16, {kAll}, values)})[0].to_doubles();
+  for (int bits = 0; bits < kAll; ++bits) {
+    const double x = values[bits], expected = x / 2 * std::erfc(-x / std::sqrt(2.0));
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(made[bits])) << x;
+    } else if (std::isinf(expected)) {
+      EXPECT_EQ(made[bits], expected) << x;
+    } else {
+      EXPECT_NEAR(made[bits], expected, std::abs(expected) * 0x1p-8 + 1e-5) << x;
+    }
+  }
 }
 
 TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {

@@ -45,8 +45,7 @@ class WeightTransposition {
     const sym::Expr depth = buffer.sizes[0], columns = buffer.sizes[1];
     if (!depth.is_const() || !columns.is_const() || depth.value() % kPieces != 0 || columns.value() % kPermuted != 0) return false;
     const bool has_rows = right.strides == contiguous_strides(right.sizes) && buffer.strides == right.strides;
-    return has_rows && depth.value() > 1 &&
-           (copies_.contains(right.buffer) || bytes_ + bytes_of(buffer) <= kMostTransposedBytes);
+    return has_rows && depth.value() > 1 && (copies_.contains(right.buffer) || bytes_ + bytes_of(buffer) <= kMostTransposedBytes);
   }
 
   static int64_t bytes_of(const loop::Buffer& buffer) { return sym::product(buffer.sizes).value() * size_bytes(buffer.dtype); }
