@@ -230,7 +230,7 @@ struct BindStep {  // gives `expr` the value of the integer in a buffer of one e
 };
 
 // A library kernel or control flow. A matrix product with two outputs and three operands is a dual one (dual GEMM): operand 0 by operand 1
-// is outputs[0], and by operand 2 outputs[1]; a GPU's kernel makes both, and its epilogue takes them (schedule/cuda/products/dual_products.h).
+// is outputs[0], and by operand 2 outputs[1]. A GPU's kernel makes both, and its epilogue takes them (cuda/products/dual_products.h).
 struct CallStep {
   std::string name;
   loop::Call call;

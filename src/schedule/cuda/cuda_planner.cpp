@@ -130,7 +130,7 @@ class CudaPlanner final : public Planner {
     split_large_reductions(
         program,
         {.few_results = 128, .large_row = 1 << 15, .blocks = 256, .blocks_of_all = true, .columns = kColumnsOfBlocks, .on_host = on_host});
-    if (cores_ == TensorCores::Hopper) transpose_weights(program, on_host);
+    if (cores_ == TensorCores::Hopper && aligned_) transpose_weights(program, on_host);  // what runs once is of the main graph
     if (cores_ != TensorCores::None) pad_rows(program, {.copies = aligned_, .on_host = on_host});
   }
 

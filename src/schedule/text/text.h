@@ -34,7 +34,7 @@
 //
 //   outer, inner     its axes, slowest first            vector       inner or outer
 //   tile             an axis, and the loads that are turned in cache; `and fetched` if the next tile is prefetched
-//   streaming        buffers stored around the caches   product      of an epilogue: the load that finds its value, or two of a dual product
+//   streaming        buffers stored around the caches   product      of an epilogue: the load that finds its value; or two
 //   form             with the estimates of both         unfused      never contracted with what uses it
 //   accN             reduction, dtype, origin           stashN       dtype
 //   stage            once or inner; turns, rows, blocks

@@ -1,7 +1,7 @@
 // Dual products (dual GEMM): two products of one left side, whose results meet element by element, in one kernel of a GPU.
 //
-// A gated layer multiplies what it gets by two weights, and one result by a function of the other. In one kernel the left side is read once,
-// and the gate is in no memory:
+// A gated layer multiplies what it gets by two weights, and one result by a function of the other. In one kernel the left side is read
+// once, and the gate is in no memory:
 //
 //   call linear {                       call linear_linear_1_silu_mul {
 //     g = matmul() on x, w                u, g = matmul() on x, v, w

@@ -124,6 +124,8 @@ constexpr Candidate kCandidates[] = {
     {{.rows = 64, .columns = 128, .stages = 7, .cluster = 1, .ping_pong = true}, 1.10e9},
     {{.rows = 64, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = true}, 1.35e9},
     {{.rows = 128, .columns = 256, .stages = 4, .cluster = 1, .ping_pong = false}, 1.57e9},
+    // More multiprocessors read so: see suits().
+    {{.rows = 64, .columns = 64, .stages = 11, .cluster = 1, .ping_pong = true}, 0.95e9},
     // Of deep products whose tiles leave multiprocessors idle, as gradients of weights.
     {{.rows = 128, .columns = 192, .stages = 4, .cluster = 2, .ping_pong = false, .shares = kMultiprocessors / 2}, 1.20e9},
 };
@@ -151,6 +153,14 @@ struct Numbers {
 // Of all sides and the product, once.
 double bytes_moved(const Numbers& n) { return 2 * n.batches * ((n.rows + n.right_sides * n.columns) * n.depth + n.rows * n.columns); }
 
+constexpr int kSmallSide = 64;
+// Tiles of 64 x 64 are measured of some 64 rows of one matrix, and where all of them are under way at once.
+bool suits(const Numbers& n, const GpuTiles& tiles) {
+  if (tiles.rows > kSmallSide || tiles.columns > kSmallSide) return true;
+  return n.batches == 1 && n.right_sides == 1 && n.rows > kSmallSide / 2.0 && n.rows <= kSmallSide &&
+         std::ceil(n.columns / tiles.columns) <= kMultiprocessors;
+}
+
 // Of shares of tiles' depth: what other blocks have of a block's last tile is written, and added one after the other.
 double seconds_of_parts(double tiles) {
   constexpr double kFirst = 4e-6, kFurther = 4e-6;
@@ -170,7 +180,8 @@ double seconds_of_tiles(const Numbers& n, const Candidate& candidate, const std:
   const double of_load = elements * n.right_sides > kMostSums ? kCyclesOfLoneLoad : kCyclesOfLoad;
   const double cycles = kCyclesOfStore + (work ? kCyclesOfOperation * work->operations + of_load * work->loads : 0);
   // Tiles with all rows, one for most multiprocessors, read the right side once and at once.
-  const bool reads_once = n.rows <= tiles.rows && count <= kMultiprocessors && count >= 0.7 * kMultiprocessors;
+  const bool is_small = tiles.rows <= kSmallSide && tiles.columns <= kSmallSide;  // most have one then, or no other tiles give more of them
+  const bool reads_once = n.rows <= tiles.rows && count <= kMultiprocessors && (is_small || count >= 0.7 * kMultiprocessors);
   const double epilogue = elements * cycles / kEpilogueClock, memory = bytes_moved(n) / (reads_once ? kBytesOfSecond : kOwnBytesOfSecond);
   if (has_shares) return kStart + std::max(turns * products, memory) + epilogue + seconds_of_parts(count);
   // With ping-pong one warpgroup multiplies while the other is at its epilogue.
@@ -308,7 +319,7 @@ std::vector<TilesEstimate> estimated_tiles(const ProductShape& shape, const std:
   if (shape.is_for_few_rows || sym::evaluate_hint(shape.rows) <= kFewRows) return result;
   for (const std::span<const Candidate> list : {std::span<const Candidate>(kCandidates), std::span<const Candidate>(kOtherCandidates)}) {
     for (const Candidate& each : list) {
-      if (shape.second && !are_dual_tiles(shape, each.tiles)) continue;
+      if (!suits(n, each.tiles) || (shape.second && !are_dual_tiles(shape, each.tiles))) continue;
       const bool is_mostly_empty = each.tiles.rows >= 2 * n.rows || result_columns(shape, each.tiles) >= 2 * n.columns;
       const double seconds = seconds_of_tiles(n, each, work);
       if (!is_mostly_empty && std::isfinite(seconds)) result.push_back({each.tiles, seconds});
@@ -328,7 +339,7 @@ std::optional<GpuTiles> choose_tiles(const ProductShape& shape, const std::optio
   double least = is_own ? std::numeric_limits<double>::infinity() : kClose * seconds_of_library(n, work);
   for (const Candidate& each : is_float8 ? std::span<const Candidate>(kFloat8Candidates) : kCandidates) {
     const double seconds = seconds_of_tiles(n, each, work);
-    if (seconds >= least || (shape.second && !are_dual_tiles(shape, each.tiles))) continue;
+    if (seconds >= least || !suits(n, each.tiles) || (shape.second && !are_dual_tiles(shape, each.tiles))) continue;
     least = seconds;
     best = each.tiles;
   }
@@ -339,7 +350,8 @@ double seconds_of_quickest(const ProductShape& shape, const std::optional<Epilog
   const Numbers n = numbers_of(shape);
   double least = shape.second ? std::numeric_limits<double>::infinity() : seconds_of_library(n, work);
   for (const Candidate& each : kCandidates) {
-    if (!shape.second || are_dual_tiles(shape, each.tiles)) least = std::min(least, seconds_of_tiles(n, each, work));
+    const bool is_there = suits(n, each.tiles) && (!shape.second || are_dual_tiles(shape, each.tiles));
+    if (is_there) least = std::min(least, seconds_of_tiles(n, each, work));
   }
   return least;
 }

@@ -115,6 +115,19 @@ graph(x: bf16[4, 6, 64, 32], y: bf16[4, 6, 32, 64], z: bf16[32, 8]) {
   EXPECT_TRUE(attempt.shape->a.outer_stride.is_const(0));
 }
 
+// Some 64 rows of a deep product with few columns: small tiles, of which more multiprocessors have one.
+TEST(Tiles, OfSome64RowsAreSmall) {
+  const auto tiles_of = [](int64_t rows, int64_t columns, int64_t depth) {
+    const ProductShape shape{.rows = rows, .columns = columns, .depth = depth, .b = {.transposed = true}};
+    const std::optional<GpuTiles> tiles = choose_tiles(shape, std::nullopt);
+    return tiles ? fmt::format("{}x{}", tiles->rows, tiles->columns) : "library";
+  };
+  EXPECT_EQ(tiles_of(64, 4096, 14336), "64x64");
+  EXPECT_EQ(tiles_of(64, 14336, 4096), "64x128");  // more tiles than multiprocessors
+  EXPECT_NE(tiles_of(128, 4096, 14336), "64x64");
+  EXPECT_NE(tiles_of(24, 4096, 14336), "64x64");
+}
+
 // The gradient of a layer's weights has few deep tiles: blocks have equal shares of their depth, where whole tiles leave many idle.
 TEST(Tiles, OfFewDeepOnesAreShared) {
   const Scheduled made = scheduled(R"(
