@@ -58,6 +58,11 @@ TEST_F(FormulaTest, ElementsOfFiltersThatMeetTheMarginAloneAreLeftOut) {
   EXPECT_NE(text.find("padding=[0]"), std::string::npos) << text;
   const formula::ConvolutionGeometry within = {.stride = {1}, .padding = {3}, .dilation = {3}, .output_padding = {}};
   EXPECT_NE(text_of(formula::convolution(x, w, {}, within)).find("padding=[3]"), std::string::npos);
+  // A model says any numbers. They are not counted one by one.
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  const formula::ConvolutionGeometry large = {.stride = {4}, .padding = {kLarge}, .dilation = {2}, .output_padding = {}};
+  EXPECT_NE(text_of(formula::convolution(f32("y", {1, 1, 1}), f32("v", {1, 1, kLarge}), {}, large)).find("f32[1, 1, 1] = convolution(y, v"),
+            std::string::npos);
 }
 
 TEST_F(FormulaTest, AnActivationOfHalvesIsComputedInF32) {

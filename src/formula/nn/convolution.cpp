@@ -1,5 +1,6 @@
 #include "formula/nn/convolution.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -67,13 +68,15 @@ namespace {
 // How many elements at either end of a filter's row meet nothing but the margin, as with a dilation beyond the image: they add zeros.
 // As many at both ends, so that what is left has the same margin on both sides.
 int64_t elements_outside(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // so that nothing below is out of range
+  if (std::max({size, kernel, stride, padding, dilation}) > kMost || size < 1) return 0;
   const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-  if (size < 1 || room < 0) return 0;
-  const int64_t last = room / stride * stride - padding;  // where the last result begins to read
-  int64_t count = 0;
-  const auto are_outside = [&](int64_t i) { return last + i * dilation < 0 && (kernel - 1 - i) * dilation - padding >= size; };
-  while (2 * (count + 1) < kernel && (count + 1) * dilation <= padding && are_outside(count)) ++count;
-  return count;
+  if (room < 0) return 0;
+  const int64_t before_last = padding - room / stride * stride;  // how far before the image the last result begins to read
+  const auto divide_up = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
+  const int64_t above = before_last > 0 ? divide_up(before_last, dilation) : 0;  // of the last result, and so of all
+  const int64_t below = kernel - divide_up(size + padding, dilation);            // of the first one
+  return std::max<int64_t>(std::min({above, below, (kernel - 1) / 2, padding / dilation}), 0);
 }
 
 // The filters without those; `g` gets the margin that the others need.

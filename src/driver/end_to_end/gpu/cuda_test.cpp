@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
+#include "base/float16.h"
 #include "driver/end_to_end/compiled_for_test.h"
 
 namespace toroid {
@@ -630,23 +631,32 @@ graph(x: bf16[1, 16]) {{
 }
 
 // In few operations where results have 16 bits: within a unit in the last place, or next to nothing, of all of them.
-TEST(EmulatedCuda, ComputesGeluOfAllBfloats) {
-  constexpr int kAll = 1 << 16;
-  Executable program =
-      compiled("graph(x: bf16[65536]) {\n  y: bf16[65536] = aten::gelu(x)\n  return y\n}", codegen::Target::EmulatedCuda).load();
+// Of all numbers of 16 bits. relative: the dtype's rounding, and what the polynomial may err by.
+void expect_gelu_of_all(DType dtype, double (*value_of)(uint16_t bits), double relative) {
+  constexpr size_t kAll = 1 << 16;
+  const std::string text = fmt::format("graph(x: {0}[65536]) {{\n  y: {0}[65536] = aten::gelu(x)\n  return y\n}}", to_string(dtype));
+  Executable program = compiled(text, codegen::Target::EmulatedCuda).load();
   std::vector<double> values(kAll);
-  for (int bits = 0; bits < kAll; ++bits) values[bits] = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
-  const std::vector<double> made = program.run(std::vector{HostTensor::from_doubles(DType::BF16, {kAll}, values)})[0].to_doubles();
-  for (int bits = 0; bits < kAll; ++bits) {
+  for (size_t bits = 0; bits < kAll; ++bits) values[bits] = value_of(static_cast<uint16_t>(bits));
+  const std::vector<double> made = program.run(std::vector{HostTensor::from_doubles(dtype, {kAll}, values)})[0].to_doubles();
+  for (size_t bits = 0; bits < kAll; ++bits) {
     const double x = values[bits], expected = x / 2 * std::erfc(-x / std::sqrt(2.0));
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(made[bits])) << x;
     } else if (std::isinf(expected)) {
       EXPECT_EQ(made[bits], expected) << x;
     } else {
-      EXPECT_NEAR(made[bits], expected, std::abs(expected) * 0x1p-8 + 1e-5) << x;
+      EXPECT_NEAR(made[bits], expected, std::abs(expected) * relative + 1e-5) << x;
     }
   }
+}
+TEST(EmulatedCuda, ComputesGeluOfAllBfloats) {
+  const auto value_of = [](uint16_t bits) { return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16)); };
+  expect_gelu_of_all(DType::BF16, value_of, 0x1p-8);
+}
+TEST(EmulatedCuda, ComputesGeluOfAllHalves) {
+  const auto value_of = [](uint16_t bits) { return static_cast<double>(static_cast<float>(std::bit_cast<Float16>(bits))); };
+  expect_gelu_of_all(DType::F16, value_of, 0x1p-11 + 1e-4);
 }
 
 TEST(EmulatedCudaErrors, AnIndexOutOfBoundsIsNamedWithItsSize) {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error_for_test.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
+#include "schedule/text/text.h"
 
 namespace toroid::schedule {
 namespace {
@@ -121,8 +123,14 @@ graph(x: bf16[2048, 2048], w: bf16[2048, 2048]) {
 
 class DualProductsOf : public testing::TestWithParam<DualCase> {};
 
+std::string text_of(Scheduled made) {
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(made.schedule), made.outputs});
+  return schedule_text(made.program, graphs);
+}
+
 TEST_P(DualProductsOf, MeetElementByElement) {
-  const Scheduled made = scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper));
+  Scheduled made = scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper));
   std::string text;
   for (const Step& step : made.schedule.steps) {
     const auto* call = std::get_if<CallStep>(&step);
@@ -132,8 +140,27 @@ TEST_P(DualProductsOf, MeetElementByElement) {
                                                        : "call";
   }
   EXPECT_EQ(text, GetParam().steps);
+  const std::string schedule = text_of(std::move(made));
+  const ScheduledProgram read = parse_schedule(schedule);
+  EXPECT_EQ(schedule_text(read.program, read.graphs), schedule);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, DualProductsOf, testing::ValuesIn(kDuals), [](const auto& row) { return std::string(row.param.name); });
+
+// `from` in the text of the first case's schedule is `to`.
+std::string refusal(std::string_view from, std::string_view to) {
+  std::string text = text_of(scheduled(kDuals[0].graph, cuda_planner(TensorCores::Hopper)));
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << text;
+  if (at == std::string::npos) return "";
+  return error_of([&] { parse_schedule(text.replace(at, from.size(), to)); }).message();
+}
+TEST(DualProducts, AreRefusedWhereTheyHaveNoKernel) {
+  EXPECT_EQ(refusal("product e0, e1", "product e0"), "30:3: only an epilogue takes products, one or two as there are");
+  EXPECT_EQ(refusal("stages 4 cluster 1", "stages 4 cluster 2"), "30:3: tiles of a dual product that have no kernel");
+  EXPECT_EQ(refusal("e1 = g~2[5632*i32 + i33]", "e1 = g~2[5632*i32 + i33 + 1]"),
+            "30:3: an epilogue takes elements of two products at different places");
+  EXPECT_EQ(refusal("    tiles 128 by 192 stages 4 cluster 1 pingpong\n", ""), "30:3: an epilogue for another device than its product");
+}
 
 // Both products' results are nowhere in memory, and the step reads what both read.
 TEST(DualProducts, ReadBothRightSides) {

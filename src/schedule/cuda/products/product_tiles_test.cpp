@@ -118,7 +118,8 @@ graph(x: bf16[4, 6, 64, 32], y: bf16[4, 6, 32, 64], z: bf16[32, 8]) {
 // Some 64 rows of a deep product with few columns: small tiles, of which more multiprocessors have one.
 TEST(Tiles, OfSome64RowsAreSmall) {
   const auto tiles_of = [](int64_t rows, int64_t columns, int64_t depth) {
-    const ProductShape shape{.rows = rows, .columns = columns, .depth = depth, .b = {.transposed = true}};
+    ProductShape shape{.rows = rows, .columns = columns, .depth = depth};
+    shape.b.transposed = true;
     const std::optional<GpuTiles> tiles = choose_tiles(shape, std::nullopt);
     return tiles ? fmt::format("{}x{}", tiles->rows, tiles->columns) : "library";
   };

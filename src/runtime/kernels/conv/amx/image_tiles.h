@@ -16,10 +16,10 @@ struct BandPositions {
 };
 
 // How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places
-// of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any filter
-// element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a position
-// sees are copied for each position, without gaps. Of bytes that is not necessary: a tile's rows are places of a copied row of the image that
-// overlap, each with the elements of a row of the filter and others behind them, which meet zeros.
+// of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any
+// filter element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a
+// position sees are copied for each position, without gaps. Of bytes that is not necessary: a tile's rows are places of a copied row of the
+// image that overlap, each with the elements of a row of the filter and others behind them, which meet zeros.
 class ImageTiles {
  public:
   ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides);

@@ -1,10 +1,10 @@
-// Convolutions without groups in tiles (isa/amx.h): of images and filters of bfloat16, sums in float32, or of uint8 by int8, exact sums of 32
-// bits that wrap.
+// Convolutions without groups in tiles (isa/amx.h): of images and filters of bfloat16, sums in float32, or of uint8 by int8, exact sums of
+// 32 bits that wrap.
 //
 //   positions of a band  x  panel of filters  =>  block of sums  =>  epilogue
 //
-// A band of the image is laid out as a tile's rows (image_tiles.h), so that it stays in the second-level cache while all filters pass by. Where
-// windows are single elements the positions are a matrix's rows, which are read where they lie.
+// A band of the image is laid out as a tile's rows (image_tiles.h), so that it stays in the second-level cache while all filters pass by.
+// Where windows are single elements the positions are a matrix's rows, which are read where they lie.
 #pragma once
 
 #include "runtime/kernels/conv/amx/image_tiles.h"
@@ -15,8 +15,8 @@ namespace toroid {
 
 class TileConvolver {
  public:
-  // numbers: BFloat16, or Uint8 for the image and Int8 for the filters. At most two spatial dims, not transposed, the result and the filters
-  // have elements.
+  // numbers: BFloat16, or Uint8 for the image and Int8 for the filters. At most two spatial dims, not transposed, the result and the
+  // filters have elements.
   TileConvolver(AmxType numbers, const KernelCall& call, const ConvolutionShape& shape);
   TileConvolver(const TileConvolver&) = delete;
   TileConvolver& operator=(const TileConvolver&) = delete;

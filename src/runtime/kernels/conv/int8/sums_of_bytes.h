@@ -23,8 +23,8 @@ class WithImage {
   KernelCall call_;
 };
 
-// A plan of sums, which go to the call's epilogue or are stored: Loops(call, shape) has run(call, out), of images whose channels lie next to
-// each other.
+// A plan of sums, which go to the call's epilogue or are stored: Loops(call, shape) has run(call, out), of images whose channels lie next
+// to each other.
 template <class Loops>
 class SumsOfBytes final : public KernelPlan {
  public:

@@ -184,7 +184,8 @@ Scratch scratch_for_last_tiles;
 bool lies_in_tiles(AmxType numbers, const TileMatrix& a, int64_t k) {
   constexpr int64_t kTwoSets = 2048, kMostDepths = 4;  // from a row to the next
   const int64_t bytes = bytes_of_element(numbers), row = a.row * bytes;
-  const bool is_whole = k * bytes % kTileRowBytes == 0, is_near = row >= k * bytes && row <= kMostDepths * steps_of(numbers, k) * kTileRowBytes;
+  const bool is_whole = k * bytes % kTileRowBytes == 0,
+             is_near = row >= k * bytes && row <= kMostDepths * steps_of(numbers, k) * kTileRowBytes;
   return a.column == 1 && k > 0 && is_near && row % kTwoSets != 0 && (is_whole || (bytes == 1 && row >= kWordBytes));
 }
 

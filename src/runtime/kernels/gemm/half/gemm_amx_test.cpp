@@ -43,7 +43,11 @@ struct HalfLayout {
   bool is_turned;  // columns contiguous
   int64_t gap;     // elements after each row or column
 };
-const HalfLayout kLayouts[] = {{"rows", false, 0}, {"rows with gaps", false, 3}, {"rows far apart", false, 4500}, {"columns", true, 0}, {"columns with gaps", true, 5}};
+const HalfLayout kLayouts[] = {{"rows", false, 0},
+                               {"rows with gaps", false, 3},
+                               {"rows far apart", false, 4500},
+                               {"columns", true, 0},
+                               {"columns with gaps", true, 5}};
 
 std::vector<int64_t> strides_of_layout(const HalfLayout& layout, int64_t rows, int64_t columns) {
   if (layout.is_turned) return {1, rows + layout.gap};
