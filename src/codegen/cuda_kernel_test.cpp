@@ -195,6 +195,16 @@ graph(q: bf16[2, 4, 30, 64], k: bf16[2, 4, 50, 64], x: f32[4, 3000]) {
   }
 }
 
+// NVRTC takes signed numbers that overflow for ones that do not: the absolute value of the least one for no negative number, so that its
+// remainder is that of an unsigned division.
+TEST(CudaUnits, IntegersWrapAsUnsignedOnes) {
+  const GeneratedProgram code = generated("graph(x: i32[8]) {\n  n: i32[8] = aten::neg(x)\n  y: i32[8] = aten::abs(n)\n  return y\n}",
+                                          {.device = program::Device::Cuda});
+  const std::string& unit = code.gpu_units.at(0);
+  EXPECT_NE(unit.find("int32_t(0 - uint64_t(x_v1))"), std::string::npos) << unit;
+  EXPECT_NE(unit.find("T op_abs(T x) { return x < 0 ? negated(x) : x; }"), std::string::npos) << unit;
+}
+
 // Two heads of queries share one of keys; the sizes and strides are those of batch, head, row and column.
 TEST(CudaAttention, IsLaunchedWithItsShapeAndOnHopperWithTensorMaps) {
   const std::string wrapper = generated(R"(

@@ -225,7 +225,8 @@ std::string scalar_text(ScalarOp op, DType dtype, const std::vector<OperandText>
                        as_lanes(o[0], dtype), as_lanes(o[1], dtype), code);
   }
   const bool integer = !is_floating(dtype);
-  if (op == ScalarOp::Neg) return integer && !lanes ? fmt::format("{}(0 - {})", register_type(dtype), wrapped(o[0])) : "-" + wrapped(o[0]);
+  if (op == ScalarOp::Neg)
+    return integer && !lanes ? fmt::format("{}(0 - uint64_t({}))", register_type(dtype), o[0].text) : "-" + wrapped(o[0]);
   if (op == ScalarOp::BitNot) return lanes ? "~" + wrapped(o[0]) : fmt::format("{}(~{})", register_type(dtype), wrapped(o[0]));
   if (op == ScalarOp::IsNan && lanes) return integer ? "mask<W>{}" : fmt::format("to_mask({} != {})", o[0].text, o[0].text);
   if ((op == ScalarOp::IsInf || op == ScalarOp::SignBit) && lanes) {

@@ -45,12 +45,14 @@ Tensor filter_dim(Tensor x, int64_t dim, const Extent& e, bool align_corners, co
   Tensor index = window.first + b.arange(window.taps);  // [out, taps]
   Tensor weight = filter_weight(window, filter, index);
   weight = weight / b.keep(b.sum(weight, {1}), {1});
+  const Tensor inside = index < Term(window.end);  // of what is not, an infinity or NaN must not meet a weight of zero
   index = b.binary(ScalarOp::Min, index, Scalar(e.in - 1));
 
   const AdvancedIndex selected = index_one_dim(x, dim, index);
   Sizes weight_sizes = {e.out, window.taps};
   weight_sizes.resize(weight_sizes.size() + static_cast<size_t>(x.rank() - 1 - dim), 1);
-  return b.sum(b.gather(x, selected.per_dim) * b.reshape(weight, weight_sizes), {dim + 1});
+  const Tensor read = where(b.reshape(inside, weight_sizes), b.gather(x, selected.per_dim), 0);
+  return b.sum(read * b.reshape(weight, weight_sizes), {dim + 1});
 }
 
 }  // namespace

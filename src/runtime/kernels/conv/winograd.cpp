@@ -16,6 +16,7 @@
 
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
+#include "runtime/kernels/gemm/bf16x3/gemm.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/families.h"
 #include "runtime/kernels/registry/packed_operand.h"
@@ -251,12 +252,12 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
     return overlapped_s(products * filters / per_cycle, reading, with.hidden) +
            others / per_cycle;  // cycles are no seconds, but add up as these do
   };
-  constexpr double kGain = 0.9;   // of the direct method's time: for less the error is not worth it
-  constexpr double kParts = 2.0;  // times as fast are products in parts, and 6 bytes a weight
-  constexpr double kPack = 7;     // for a filter's element that is packed in each call, by one thread: half of it memory
+  constexpr double kGain = 0.9;                              // of the direct method's time: for less the error is not worth it
+  const double parts = 2 / slowdown_of_parts(with.threads);  // times as fast are products in parts, and 6 bytes a weight
+  constexpr double kPack = 7;  // for a filter's element that is packed in each call, by one thread: half of it memory
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
   const double packing = with.keeps_weights ? 0 : kPack * 9 * filters / static_cast<double>(with.threads);
-  const double direct = kGain * (packing + (with.in_parts ? cycles(of_direct / kParts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
+  const double direct = kGain * (packing + (with.in_parts ? cycles(of_direct / parts, 0, 9, 6) : cycles(of_direct, 0, 9, 4)));
   constexpr double kTransform = 6;  // per point and vector, of tiles and of products
   constexpr double kFilter = 8;     // per point of a filter, as kPack
   const Tiling tiling(s, tile);

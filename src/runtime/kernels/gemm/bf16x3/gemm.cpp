@@ -362,6 +362,11 @@ void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, con
 
 int64_t most_row_tiles(int64_t depth) { return row_tiles_of(std::clamp<int64_t>(steps_of(depth), 1, kPartSteps), l2_cache_bytes() / 2); }
 
+double slowdown_of_parts(int64_t threads) {
+  constexpr double kPerDoubling = 2.0 / 3;
+  return 1 + kPerDoubling * std::max(0.0, std::log2(static_cast<double>(threads) / 2));
+}
+
 double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   // Cycles of a thread.
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0,
@@ -380,16 +385,11 @@ double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
   const double in_parts =
       both(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle, kShownByTiles) + packing;
-  // The more threads, the less tiles gain. 24 pairs of linear layers of 128 rows, 768 to 3,072 and back, took on a Xeon of the fifth
-  // generation (16 virtual processors, other work beside them), in ms in tiles and in vectors: 146 and 201 on one thread, 71 and 77 on
-  // four, 32 and 28 on sixteen.
-  constexpr double kPerDoubling = 2.0 / 3;
-  const double slower = 1 + kPerDoubling * std::max(0.0, std::log2(static_cast<double>(p.threads) / 2));
   const double strips = std::ceil(m / GemmMicrokernels::kMostRows) * GemmMicrokernels::kMostRows;
   const double in_vectors =
       both(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle, kShownByVectors) +
       packing / 2;
-  return slower * in_parts / in_vectors;
+  return slowdown_of_parts(p.threads) * in_parts / in_vectors;
 }
 
 bool pays_as_bf16x3(const GemmShape& product, double cycles_to_split) {
