@@ -253,7 +253,8 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
            others / per_cycle;  // cycles are no seconds, but add up as these do
   };
   constexpr double kGain = 0.9;                              // of the direct method's time: for less the error is not worth it
-  const double parts = 2 / slowdown_of_parts(with.threads);  // times as fast are products in parts, and 6 bytes a weight
+  // Products in parts are so many times as fast, of 6 bytes a weight: on more threads less so, by half of what long products lose.
+  const double parts = 2 / ((1 + slowdown_of_parts(with.threads)) / 2);
   constexpr double kPack = 7;  // for a filter's element that is packed in each call, by one thread: half of it memory
   const auto of_direct = static_cast<double>(9 * s.batch * s.out_elements());
   const double packing = with.keeps_weights ? 0 : kPack * 9 * filters / static_cast<double>(with.threads);

@@ -66,7 +66,8 @@ double by_columns_s(const GemmProblem& g, const MachineModel& machine) {
   constexpr double kSumsAcross = 20 * kNanosecond, kColumns = 4;
   const double share_of_peak = vector_set() == VectorSet::Avx2 ? 0.65 : 0.75;
   // Of the time that it takes in the order of panels.
-  const double reading = is_packed(g) && machine.hidden < 1 && vector_set() != VectorSet::Avx2 ? 1.15 : 1.3;
+  const bool waits = is_packed(g) && machine.hidden < 1 && vector_set() != VectorSet::Avx2;
+  const double reading = waits ? 1.15 : 1.3;
   const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
   return multiplying_and_reading_s(g, groups * kSumsAcross / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s), reading,
                                    machine);
