@@ -252,7 +252,7 @@ double time_by_winograd(const ConvolutionShape& s, int64_t tile, const WinogradE
     return overlapped_s(products * filters / per_cycle, reading, with.hidden) +
            others / per_cycle;  // cycles are no seconds, but add up as these do
   };
-  constexpr double kGain = 0.9;                              // of the direct method's time: for less the error is not worth it
+  constexpr double kGain = 0.9;  // of the direct method's time: for less the error is not worth it
   // Products in parts are so many times as fast, of 6 bytes a weight: on more threads less so, by half of what long products lose.
   const double parts = 2 / ((1 + slowdown_of_parts(with.threads)) / 2);
   constexpr double kPack = 7;  // for a filter's element that is packed in each call, by one thread: half of it memory
