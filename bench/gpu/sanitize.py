@@ -28,6 +28,12 @@ def programs(torch):
     single = torch.float32
     yield "linear_gelu", lambda x, w, b: f.gelu(f.linear(x, w, b)), (make(1000, 520), make(776, 520), make(776))
     yield "linear_residual", lambda x, w, r: f.linear(x, w) + r, (make(2048, 1024), make(768, 1024), make(2048, 768))
+    yield "one_row", f.linear, (make(1, 2048), make(1536, 2048))
+    gated = lambda x, w, v: f.silu(f.linear(x, w)) * f.linear(x, v)
+    for rows, depth, columns in ((520, 1024, 1544), (304, 520, 776), (12, 1024, 776), (8, 2048, 1552), (1, 2048, 1536)):
+        yield f"dual_{rows}", gated, (make(rows, depth), make(columns, depth), make(columns, depth))
+    yield "dual_of_rows", lambda x, w, v: f.silu(x @ w) * (x @ v), (make(512, 1024), make(1024, 1536), make(1024, 1536))
+    yield "tiles_64", torch.mm, (make(64, 1024), make(1024, 1024))
     yield "bmm", torch.bmm, (make(6, 256, 128), make(6, 128, 384))
     yield "few_rows", torch.mm, (make(8, 2048), make(2048, 1024))
     ends = torch.tensor([0, 130, 131, 500], dtype=torch.int32, device="cuda")
