@@ -5,9 +5,10 @@
 // may differ by
 //
 //   (2 eps(dtype) + (16 + 8 sqrt(n)) eps(dtype in which sums are computed)) max(|reference|, root mean square of the reference)
-// where eps is the distance from 1 to the next number: 3e-5 of it for float32 and 1024 terms. The root mean square of an element's row takes
-// the place of that of all where it is more: causal attention sums few terms in its first rows, which are larger. Integers and bools are
-// exact; NaN equals NaN, infinities themselves.
+//
+// where eps is the distance from 1 to the next number: 3e-5 of it for float32 and 1024 terms. The root mean square of an element's row
+// takes the place of that of all where it is more: causal attention sums few terms in its first rows, which are larger. Integers and bools
+// are exact; NaN equals NaN, infinities themselves.
 #pragma once
 
 #include <cstddef>

@@ -36,8 +36,8 @@ MachineModel model_of_this_machine(int threads) {
                         .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
                         .bytes_per_s = 1e10 * std::min(threads, 8),
                         .cache_bytes = cache_bytes > 0 ? cache_bytes : 8e6};
-  // Intel's last cache is far from each core, and a multiplication of pairs takes twice as long as one of float32. Products of 1 to 128 rows
-  // by constants take as long as reading at 15 GB/s and multiplying one after the other, in float32 and bfloat16 alike.
+  // Intel's last cache is far from each core, and a multiplication of pairs takes twice as long as one of float32. Products of 1 to 128
+  // rows by constants take as long as reading at 15 GB/s and multiplying one after the other, in float32 and bfloat16 alike.
   static const bool is_of_intel = is_intel();
   if (is_of_intel) {
     model.reread = threads == 1 ? 0.9 : 1.2;

@@ -48,8 +48,8 @@ struct GemmShape {
   int64_t threads;
 };
 // The more threads, the less tiles gain over vectors: how many times as long as on one or two threads they take beside these. 24 pairs of
-// linear layers of 128 rows, 768 to 3,072 and back, took on a Xeon of the fifth generation (16 virtual processors, other work beside them), in
-// ms in tiles and in vectors: 146 and 201 on one thread, 71 and 77 on four, 32 and 28 on sixteen.
+// linear layers of 128 rows, 768 to 3,072 and back, took on a Xeon of the fifth generation (16 virtual processors, other work beside them),
+// in ms in tiles and in vectors: 146 and 201 on one thread, 71 and 77 on four, 32 and 28 on sixteen.
 double slowdown_of_parts(int64_t threads);
 // The time that a product takes in parts, as a share of the time that it takes in vectors of float32, by an estimate.
 double time_as_bf16x3(const GemmShape& product, double cycles_to_split = kCyclesToSplit);

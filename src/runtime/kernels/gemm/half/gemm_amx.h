@@ -42,8 +42,8 @@ struct TileRows {
 void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, const std::byte* right, int64_t first_column,
                         int64_t last_column, float* sums, int64_t row);
 
-// a times the packed matrix; rows are read where they lie if they are as tiles have them. The sums of Int8 are int32_t, whatever the type of
-// `out` says: for store_as(DType::I32, …) and functions.
+// a times the packed matrix; rows are read where they lie if they are as tiles have them. The sums of Int8 are int32_t, whatever the type
+// of `out` says: for store_as(DType::I32, …) and functions.
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ProductOutput& out);
 

@@ -6,8 +6,8 @@
 
 namespace toroid {
 
-// A tile of rows with a tile of columns, in some steps of the depth. Pieces of groups are multiplied apart: totals stay in registers, and each
-// product passes the first-level cache once.
+// A tile of rows with a tile of columns, in some steps of the depth. Pieces of groups are multiplied apart: totals stay in registers, and
+// each product passes the first-level cache once.
 struct Int4Strip {
   // Numbers of BF16: [part][step] tiles of rows, parts `part_bytes` apart, and [step] tiles of columns.
   const std::byte* rows;
