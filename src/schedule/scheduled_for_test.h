@@ -12,6 +12,7 @@
 #include "lower/lower.h"
 #include "passes/pipeline.h"
 #include "schedule/schedule.h"
+#include "schedule/text/text.h"
 
 namespace toroid::schedule {
 
@@ -36,6 +37,17 @@ inline Scheduled scheduled(std::string_view text, const Planner& planner = cpu_p
   result.outputs = std::move(lowered[0].outputs);
   result.schedule = make_schedule(std::move(lowered[0].loops), true, nullptr, Forms::Measured, planner);
   return result;
+}
+
+inline std::string text_of_schedule(Scheduled made) {
+  std::vector<ScheduledGraph> graphs;
+  graphs.push_back({std::move(made.schedule), made.outputs});
+  return schedule_text(made.program, graphs);
+}
+// The text once more, of what is read from it.
+inline std::string read_back(std::string_view text) {
+  const ScheduledProgram read = parse_schedule(text);
+  return schedule_text(read.program, read.graphs);
 }
 
 // "kernel kernel call+kernel": the kinds of the steps, in order; calls with their epilogues.

@@ -61,10 +61,6 @@ void require_groups(Tensor weight, const ConvolutionGeometry& g) {
               fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups), to_string(weight.type())));
 }
 
-}  // namespace
-
-namespace {
-
 // How many elements at either end of a filter's row meet nothing but the margin, as with a dilation beyond the image: they add zeros.
 // As many at both ends, so that what is left has the same margin on both sides.
 int64_t elements_outside(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {

@@ -131,7 +131,7 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
                        {.keeps_weights = keeps_weights,
                         .in_parts = convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads),
                         .threads = machine.threads,
-                        .hidden = machine.hidden});
+                        .hidden = hidden_in_vectors(machine)});
   return share * image_rows_cost_s(problem, machine);
 }
 

@@ -13,7 +13,7 @@ struct WinogradEstimate {
   bool keeps_weights;  // the filters are constants
   bool in_parts;       // so does the direct method multiply (convolves_as_bf16x3)
   int64_t threads;
-  double hidden;  // MachineModel::hidden
+  double hidden;  // as of overlapped_s
 };
 double time_by_winograd(const ConvolutionShape& shape, int64_t tile, const WinogradEstimate& with);
 

@@ -45,9 +45,7 @@ double share_of_peak(int64_t rows) { return 0.85 * std::min(1.0, (2.0 + as_doubl
 
 // A right side that is a constant comes from memory, or from a far cache; another one was just written.
 double multiplying_and_reading_s(const GemmProblem& g, double computing_s, double passes, const MachineModel& machine) {
-  const double reading_s = passes * operand_transfer_s(bytes_of_b(g), is_packed(g), machine);
-  const double hidden = is_packed(g) ? machine.hidden : 1;
-  return std::max(computing_s, reading_s) + (1 - hidden) * std::min(computing_s, reading_s);
+  return overlapped_s(computing_s, passes * operand_transfer_s(bytes_of_b(g), is_packed(g), machine), is_packed(g) ? machine.hidden : 1);
 }
 
 // What is no constant is packed in between, in the cache.

@@ -21,10 +21,14 @@ constexpr const char* kNoChannelVectors = "a group has not one channel, nor as m
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
 constexpr const char* kNoVnni = "the machine has no AVX512_VNNI";
 
-// What computing and moving that overlap take together: the longer of the two, and a little of the other, so that of two algorithms that
-// wait for memory the one that computes less is the cheaper one. hidden: as MachineModel::hidden.
-inline double overlapped_s(double computing_s, double moving_s, double hidden = 0.9) {
-  return std::max(computing_s, moving_s) + (1 - std::min(hidden, 0.9)) * std::min(computing_s, moving_s);
+// The share of the shorter of computing and moving that the longer one hides: not all, so that of two algorithms that wait for memory the one
+// that computes less is the cheaper one.
+inline constexpr double kHidden = 0.9;
+// The same of products in vectors by constants.
+inline double hidden_in_vectors(const MachineModel& machine) { return std::min(machine.hidden, kHidden); }
+// What computing and moving take together.
+inline double overlapped_s(double computing_s, double moving_s, double hidden = kHidden) {
+  return std::max(computing_s, moving_s) + (1 - hidden) * std::min(computing_s, moving_s);
 }
 
 // The share of AMX tiles' rows that so many rows fill.

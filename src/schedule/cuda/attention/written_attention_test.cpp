@@ -35,12 +35,9 @@ const CallStep& only_call(const Scheduled& made) {
 
 TEST(WrittenAttentionKernel, IsOneStepThatReadsBack) {
   Scheduled made = written_attention(64, "eq(x, j)");
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(made.schedule), made.outputs});
-  const std::string text = schedule_text(made.program, graphs);
+  const std::string text = text_of_schedule(std::move(made));
   EXPECT_NE(text.find(" where eq("), std::string::npos) << text;
-  const ScheduledProgram read = parse_schedule(text);
-  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+  EXPECT_EQ(read_back(text), text);
 }
 
 TEST(WrittenAttentionKernel, ReadsWhatItsScoresLoad) {
@@ -116,11 +113,8 @@ graph(q: bf16[3, 2, 300, 64], k: bf16[3, 2, 300, 64], v: bf16[3, 2, 300, 64]) {{
   EXPECT_EQ(second.call.operands.back().buffer, first.outputs.at(1));
   const Scheduled other = made("lt(j, i)");
   EXPECT_TRUE(makes_table(std::get<CallStep>(other.schedule.steps.at(1))));
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(same.schedule), same.outputs});
-  const std::string text = schedule_text(same.program, graphs);
-  const ScheduledProgram read = parse_schedule(text);
-  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+  const std::string text = text_of_schedule(std::move(same));
+  EXPECT_EQ(read_back(text), text);
 }
 
 }  // namespace

@@ -162,11 +162,8 @@ TEST_P(Convolutions, AreMadeSo) {
   Scheduled made =
       scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper), {.convolutions_as_loops = true, .convolutions_in_tiles = true});
   EXPECT_EQ(step_of(made.schedule), GetParam().steps);
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(made.schedule), made.outputs});
-  const std::string text = schedule_text(made.program, graphs);
-  const ScheduledProgram read = parse_schedule(text);
-  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+  const std::string text = text_of_schedule(std::move(made));
+  EXPECT_EQ(read_back(text), text);
 }
 // What eight threads read at once of groups in packs: four taps of two neighbouring pixels, each in another of the eight banks of 16 bytes.
 TEST(GroupTiles, PadLinesSoThatTapsAreInDifferentBanks) {

@@ -123,12 +123,6 @@ graph(x: bf16[2048, 2048], w: bf16[2048, 2048]) {
 
 class DualProductsOf : public testing::TestWithParam<DualCase> {};
 
-std::string text_of_dual(Scheduled made) {
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(made.schedule), made.outputs});
-  return schedule_text(made.program, graphs);
-}
-
 TEST_P(DualProductsOf, MeetElementByElement) {
   Scheduled made = scheduled(GetParam().graph, cuda_planner(TensorCores::Hopper));
   std::string text;
@@ -140,15 +134,14 @@ TEST_P(DualProductsOf, MeetElementByElement) {
                                                        : "call";
   }
   EXPECT_EQ(text, GetParam().steps);
-  const std::string schedule = text_of_dual(std::move(made));
-  const ScheduledProgram read = parse_schedule(schedule);
-  EXPECT_EQ(schedule_text(read.program, read.graphs), schedule);
+  const std::string schedule = text_of_schedule(std::move(made));
+  EXPECT_EQ(read_back(schedule), schedule);
 }
 INSTANTIATE_TEST_SUITE_P(Rows, DualProductsOf, testing::ValuesIn(kDuals), [](const auto& row) { return std::string(row.param.name); });
 
 // `from` in the text of the first case's schedule is `to`.
 std::string refusal(std::string_view from, std::string_view to) {
-  std::string text = text_of_dual(scheduled(kDuals[0].graph, cuda_planner(TensorCores::Hopper)));
+  std::string text = text_of_schedule(scheduled(kDuals[0].graph, cuda_planner(TensorCores::Hopper)));
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << text;
   if (at == std::string::npos) return "";

@@ -78,12 +78,9 @@ TEST(Ways, OfAKernelInTritonAreThoseOfCudaToo) {
   EXPECT_EQ(std::get<Kernel>(ways[2].step).gpu->triton_warps, 4);
   for (const Way& way : ways) EXPECT_EQ(std::get<Kernel>(way.step).gpu->in_triton, way.name.starts_with("triton")) << way.name;
   made.schedule.steps[0] = ways[2].step;
-  std::vector<ScheduledGraph> graphs;
-  graphs.push_back({std::move(made.schedule), made.outputs});
-  const std::string text = schedule_text(made.program, graphs);
+  const std::string text = text_of_schedule(std::move(made));
   EXPECT_NE(text.find(" triton warps 4"), std::string::npos) << text;
-  const ScheduledProgram read = parse_schedule(text);
-  EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+  EXPECT_EQ(read_back(text), text);
 }
 
 // What is computed again is kept nowhere, and a row in shared memory has all threads of its block.
@@ -178,8 +175,7 @@ TEST_P(LegalWays, AreSchedulesThatReadBack) {
       graphs.push_back({std::move(made.schedule), made.outputs});
       const std::string text = schedule_text(made.program, graphs);
       EXPECT_TRUE(texts.insert(text).second) << way.name << " is another way's schedule";
-      const ScheduledProgram read = parse_schedule(text);
-      EXPECT_EQ(schedule_text(read.program, read.graphs), text);
+      EXPECT_EQ(read_back(text), text);
       made.schedule = std::move(graphs[0].schedule);
     }
     made.schedule.steps[s] = own;

@@ -9,6 +9,7 @@
 #include "runtime/kernels/gemm/bf16x3/b_stationary_macrokernel.h"
 #include "runtime/kernels/gemm/bf16x3/gemm_grid.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
+#include "runtime/kernels/registry/families.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -372,22 +373,22 @@ double time_as_bf16x3(const GemmShape& p, double cycles_to_split) {
   constexpr double kTileProduct = 20, kTileEnd = 55, kPack = 1.0,
                    kVectorProduct = 1.0 / 30;       // a tile's end: more than that of its sums in vectors
   constexpr double kNearBytes = 16, kFarBytes = 5;  // a cycle, from the second-level cache and from beyond it
-  // Of the shorter of multiplying and reading. Vectors wait for what comes from far, tiles are loaded ahead.
-  constexpr double kShownByTiles = 0.4, kShownByVectors = 1;
+  // Of the shorter of multiplying and reading from far. Vectors wait for it, tiles are loaded ahead.
+  constexpr double kHiddenByTiles = 0.6, kHiddenByVectors = 0;
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto tiles = static_cast<double>(tiles_of(p.m) * tiles_of(p.n) * steps_of(p.k));
   const auto results = static_cast<double>(tiles_of(p.m) * tiles_of(p.n));
-  const bool is_far = p.has_packed_right && n * k * sizeof(float) > static_cast<double>(l2_cache_bytes());
-  const double bytes_per_cycle = n * k * sizeof(float) > static_cast<double>(l2_cache_bytes()) ? kFarBytes : kNearBytes;
-  const auto both = [&](double computing, double reading, double shown) {
-    return std::max(computing, reading) + (is_far ? shown * std::min(computing, reading) : 0);
+  const bool is_far = n * k * sizeof(float) > static_cast<double>(l2_cache_bytes());
+  const double bytes_per_cycle = is_far ? kFarBytes : kNearBytes;
+  const auto both = [&](double computing, double reading, double hidden) {
+    return overlapped_s(computing, reading, p.has_packed_right && is_far ? hidden : 1);  // cycles, which add up as seconds do
   };
   const double packing = p.has_packed_right ? 0 : n * k * kPack;
   const double in_parts =
-      both(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle, kShownByTiles) + packing;
+      both(6 * kTileProduct * tiles + kTileEnd * results + cycles_to_split * m * k, n * k * 6 / bytes_per_cycle, kHiddenByTiles) + packing;
   const double strips = std::ceil(m / GemmMicrokernels::kMostRows) * GemmMicrokernels::kMostRows;
   const double in_vectors =
-      both(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle, kShownByVectors) +
+      both(strips * static_cast<double>(tiles_of(p.n) * kTileSide) * k * kVectorProduct, n * k * 4 / bytes_per_cycle, kHiddenByVectors) +
       packing / 2;
   return slowdown_of_parts(p.threads) * in_parts / in_vectors;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kBytes = 2;  // of an element
 
-// hidden: as MachineModel::hidden, where the right side is a constant. packing_passes: over a right side that is none, besides reading it.
+// hidden: as of overlapped_s, where the right side is a constant. packing_passes: over a right side that is none, besides reading it.
 double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double hidden, double packing_passes = 1,
               double bytes_of_b = kBytes) {
   const ProductSizes s = product_sizes_of(problem);
@@ -20,7 +20,7 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
   const double passes = is_packed ? 1 : 1 + packing_passes;
   return machine.start_s + transfer_s(kBytes * s.elements_of_a(), machine) +
          overlapped_s(s.flops() / (kShareOfPeak * ratio_to_f32 * machine.flops_per_s),
-                      passes * operand_transfer_s(bytes_of_b * s.elements_of_b(), is_packed, machine), is_packed ? hidden : 1);
+                      passes * operand_transfer_s(bytes_of_b * s.elements_of_b(), is_packed, machine), is_packed ? hidden : kHidden);
 }
 
 constexpr Implementation kWidened = {
@@ -28,7 +28,7 @@ constexpr Implementation kWidened = {
     .description = "blocks of both sides copied as float32 and multiplied so",
     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
     .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return cost_s(problem, machine, 1.15, machine.hidden, 1, sizeof(float)); },
+                 const MachineModel& machine) { return cost_s(problem, machine, 1.15, hidden_in_vectors(machine), 1, sizeof(float)); },
     .plan = plan_half_widened};
 
 constexpr Implementation kOfBFloat16[] = {
@@ -39,7 +39,8 @@ constexpr Implementation kOfBFloat16[] = {
        if (bf16_dot_microkernels() == nullptr) return "the machine has no AVX512_BF16";
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, machine.pairs, machine.hidden); },
+     .cost_s = [](const Problem& problem,
+                  const MachineModel& machine) { return cost_s(problem, machine, machine.pairs, hidden_in_vectors(machine)); },
      .plan = plan_bf16_pairs},
     {.name = "tiles",
      .description = "tiles of 16 rows and columns (AMX)",
@@ -51,7 +52,7 @@ constexpr Implementation kOfBFloat16[] = {
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kFirstTiles = 1e-6;
            // What is no constant is packed as a whole, written and read again.
-           return kFirstTiles + cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), 1, 2);
+           return kFirstTiles + cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), kHidden, 2);
          },
      .plan = plan_bf16_tiles},
     {.name = "onednn",
@@ -60,7 +61,7 @@ constexpr Implementation kOfBFloat16[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? machine.pairs : 0.4;
-           return kOneDnnCost * cost_s(problem, machine, ratio_to_f32, machine.hidden);
+           return kOneDnnCost * cost_s(problem, machine, ratio_to_f32, hidden_in_vectors(machine));
          },
      .plan = plan_matmul_onednn,
      .needs_measuring = true},

@@ -21,7 +21,7 @@ int64_t columns(const Problem& problem) { return problem.outputs[0].size(-1); }
 int64_t rows(const Problem& problem) { return problem.outputs[0].elements() / std::max<int64_t>(columns(problem), 1); }
 
 // Of products at so many times the speed of float32's, and the right side's bytes, read once.
-double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b, double hidden = 1) {
+double cost_s(const Problem& problem, const MachineModel& machine, double ratio_to_f32, double bytes_of_b, double hidden = kHidden) {
   const double m = static_cast<double>(rows(problem));
   const double flops = 2 * m * static_cast<double>(depth(problem)) * static_cast<double>(columns(problem));
   constexpr double kShareOfPeak = 0.6;
@@ -111,7 +111,7 @@ constexpr Implementation kOfFloats[] = {
      .cost_s =
          [](const Problem& problem, const MachineModel& machine) {
            constexpr double kSpeed = 1.5;  // as of widened panels
-           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem), machine.hidden);
+           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem), hidden_in_vectors(machine));
          },
      .plan = plan_int8_kept},
     {.name = "in-registers",
