@@ -252,6 +252,10 @@ std::vector<BufferId> reads_of(const Step& step) {
       });
 }
 
+bool is_read_once(std::span<const Step> steps, BufferId id) {
+  return std::count_if(steps.begin(), steps.end(), [&](const Step& step) { return contains(reads_of(step), id); }) == 1;
+}
+
 std::vector<BufferId> writes_of(const CallStep& step) { return step.epilogue ? step.epilogue->writes : step.outputs; }
 
 std::vector<BufferId> writes_of(const Step& step) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -273,6 +274,7 @@ bool is_on_host(const loop::LoopProgram& program, const Step& step);
 bool is_device_copy(const Step& step);
 std::vector<BufferId> reads_of(const CallStep& step);  // the operands first
 std::vector<BufferId> reads_of(const Step& step);
+bool is_read_once(std::span<const Step> steps, BufferId id);  // by one of them, and no other
 std::vector<BufferId> writes_of(const CallStep& step);
 std::vector<BufferId> writes_of(const Step& step);
 

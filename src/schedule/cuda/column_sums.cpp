@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "schedule/axes.h"
@@ -77,13 +78,6 @@ class ColumnSums {
   }
 
  private:
-  // May the step at `at` move over those from `first` to before `last`?
-  bool is_free(size_t first, size_t last, size_t at) const {
-    const Accesses own = accesses_.of(steps_[at]);
-    return std::none_of(steps_.begin() + static_cast<std::ptrdiff_t>(first), steps_.begin() + static_cast<std::ptrdiff_t>(last),
-                        [&](const Step& step) { return depend(accesses_.of(step), own); });
-  }
-
   bool merge(size_t r, size_t k, const ColumnKernel& sums) {
     const auto* rows = std::get_if<Kernel>(&steps_[r]);
     if (rows == nullptr || !is_row_kernel(*rows)) return false;
@@ -100,8 +94,9 @@ class ColumnSums {
     });
     if (!shares) return false;
     const size_t first = std::min(r, k), last = std::max(r, k);
-    const bool moves_down = is_free(first + 1, last, first);
-    if (!moves_down && !is_free(first + 1, last, last)) return false;
+    const std::span between = std::span<const Step>(steps_).subspan(first + 1, last - first - 1);
+    const bool moves_down = accesses_.may_move_over(steps_[first], between);
+    if (!moves_down && !accesses_.may_move_over(steps_[last], between)) return false;
     std::optional<Kernel> made = with_sums(*rows, columns, sums, r < k);
     if (!made) return false;
     std::vector<std::pair<size_t, Kernel>> readers;

@@ -13,7 +13,6 @@
 
 #include "lower/cost.h"
 #include "schedule/axes.h"
-#include "schedule/buffer_lists.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
@@ -161,13 +160,9 @@ class CudaPlanner final : public Planner {
   ChainDecisions finish(Schedule& schedule, bool fuse, Forms /*forms*/) const override {
     loop::LoopProgram& program = *schedule.loops;
     std::vector<Step> steps;
-    const auto is_read_once = [&](BufferId id) {
-      return std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) { return contains(reads_of(step), id); }) ==
-             1;
-    };
     for (Step& step : schedule.steps) {
       auto* const before = steps.empty() ? nullptr : std::get_if<ScatterKernel>(&steps.back());
-      if (before != nullptr && is_read_once(before->out) && round_result(program, *before, step)) continue;
+      if (before != nullptr && is_read_once(schedule.steps, before->out) && round_result(program, *before, step)) continue;
       if (auto* scatter = std::get_if<ScatterKernel>(&step)) {
         if (std::optional<SortedScatter> sorted = sort_destinations(program, *scatter, vector_of_scatter(program, *scatter))) {
           fill_result(program, *scatter, steps);

@@ -46,4 +46,9 @@ Accesses AccessTable::of(const Step& step) const {
   return result;
 }
 
+bool AccessTable::may_move_over(const Step& step, std::span<const Step> others) const {
+  const Accesses own = of(step);
+  return std::none_of(others.begin(), others.end(), [&](const Step& other) { return depend(of(other), own); });
+}
+
 }  // namespace toroid::schedule

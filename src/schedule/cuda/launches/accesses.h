@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
@@ -25,6 +26,8 @@ class AccessTable {
  public:
   explicit AccessTable(const loop::LoopProgram& program);
   Accesses of(const Step& step) const;
+  // May the step go from one side of these to the other?
+  bool may_move_over(const Step& step, std::span<const Step> others) const;
 
  private:
   uint32_t memory_of(BufferId id) const;

@@ -1,6 +1,7 @@
 #include "schedule/cuda/products/dual_products.h"
 
 #include <algorithm>
+#include <span>
 
 #include "schedule/buffer_lists.h"
 #include "schedule/cpu/loops.h"
@@ -62,8 +63,10 @@ class DualProducts {
     if (first == nullptr || first->epilogue || !is_plain_product(*first)) return false;
     const BufferId result = first->outputs[0];
     const std::vector<loop::Operand>&its = first->call.operands, &own = second.call.operands;
-    if (!is_same_matrix(its[0], own[0]) || !contains(second.epilogue->reads, result) || !is_read_once(result)) return false;
-    if (own[0].buffer == result || own[1].buffer == result || !can_move(at_first, at_second)) return false;
+    if (!is_same_matrix(its[0], own[0]) || !contains(second.epilogue->reads, result) || !is_for_one_step(result)) return false;
+    if (own[0].buffer == result || own[1].buffer == result) return false;
+    const std::span between = std::span<const Step>(steps_).subspan(at_first + 1, at_second - at_first - 1);
+    if (!accesses_.may_move_over(steps_[at_first], between)) return false;
     const std::optional<ExprId> load = load_beside_product(program_, *second.epilogue, result);
     if (!load) return false;
     CallStep made = second;
@@ -93,19 +96,8 @@ class DualProducts {
     return seconds_of_quickest(*dual, work) < apart ? tiles : std::nullopt;
   }
 
-  bool is_read_once(BufferId id) const {
-    const auto reads = [&](const Step& step) { return contains(reads_of(step), id); };
-    return program_.buffer(id).kind == loop::BufferKind::Temporary && std::count_if(steps_.begin(), steps_.end(), reads) == 1;
-  }
-
-  // Does the first step depend on nothing between?
-  bool can_move(size_t first, size_t second) const {
-    const Accesses its = accesses_.of(steps_[first]);
-    for (size_t at = first + 1; at < second; ++at) {
-      if (depend(its, accesses_.of(steps_[at]))) return false;
-    }
-    return true;
-  }
+  // Is it in no memory once the one step that reads it has it in registers?
+  bool is_for_one_step(BufferId id) const { return program_.buffer(id).kind == loop::BufferKind::Temporary && is_read_once(steps_, id); }
 
   const loop::LoopProgram& program_;
   std::vector<Step>& steps_;
