@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/machine/per_thread.h"
+#include "runtime/kernels/conv/interleave.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/memory/scratch.h"
@@ -60,26 +61,6 @@ auto copy_places_here() {
   if (vector_set() == VectorSet::Avx512) return copy_places_avx512;
 #endif
   return copy_places_plainly;
-}
-
-// `columns` of so many elements each, to ones that follow each other. Strides in bytes.
-struct Columns {
-  const std::byte* from;
-  int64_t count, column, elements, element;
-};
-template <class Element>
-void copy_elements(const Columns& columns, std::byte* to) {
-  for (int64_t i = 0; i < columns.count; ++i) {
-    for (int64_t e = 0; e < columns.elements; ++e, to += sizeof(Element))
-      std::memcpy(to, columns.from + i * columns.column + e * columns.element, sizeof(Element));
-  }
-}
-void copy_columns(const Columns& columns, int64_t element_bytes, std::byte* to) {
-  if (columns.element == element_bytes && columns.column == columns.elements * element_bytes) {
-    std::memcpy(to, columns.from, static_cast<size_t>(columns.count * columns.column));
-  } else {
-    element_bytes == 1 ? copy_elements<uint8_t>(columns, to) : copy_elements<uint16_t>(columns, to);
-  }
 }
 
 }  // namespace
@@ -141,7 +122,7 @@ void ImageTiles::copy_row(const std::byte* row, const Phase& phase, int64_t step
       continue;
     }
     for (int64_t i = 0; i < here.size(); ++i, from += place, to += kTileRowBytes) {
-      copy_columns({from, 1, 0, count, strides_.channel}, element_bytes_, to);
+      interleave({from, 1, 0, count, strides_.channel}, element_bytes_, to);
       std::fill(to + count * element_bytes_, to + kTileRowBytes, std::byte{0});
     }
   }
@@ -192,7 +173,7 @@ void ImageTiles::copy_padded(const std::byte* data, int64_t row, int64_t columns
   std::fill(to + across.last * pixel_bytes_, to + columns * pixel_bytes_, std::byte{0});
   if (across.size() == 0) return;
   const std::byte* const from = data + row * strides_.row + (across.first - s_.padding[2]) * strides_.column;
-  copy_columns({from, across.size(), strides_.column, s_.in_channels, strides_.channel}, element_bytes_, to + across.first * pixel_bytes_);
+  interleave({from, across.size(), strides_.column, s_.in_channels, strides_.channel}, element_bytes_, to + across.first * pixel_bytes_);
 }
 
 // [tile][step][position][64 bytes of elements], from a padded copy [row][column][channel] of the image.
