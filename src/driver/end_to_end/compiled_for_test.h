@@ -117,14 +117,15 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
   return inputs;
 }
 
-inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = 3,
+// With less optimisation than users have, which takes 0.6 of the time: what is compared are results. Recorded programs (toroid conform)
+// are compiled as users' are, and so is what tests compile otherwise.
+inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = 1,
                               std::vector<std::string> architectures = {}) {
   return TestSession::get().compile(
       parse_text(text), {.target = target, .architectures = std::move(architectures), .optimization = optimization, .keep_program = true});
 }
 
-// Compiles the program and calls it with each choice of sizes, in order. With less optimisation than users have, which takes 0.6 of the
-// time: what is compared are results. Recorded programs (toroid conform) are compiled as users' are, and so is what tests compile otherwise.
+// Compiles the program and calls it with each choice of sizes, in order.
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2,
                                 codegen::Target target = codegen::Target::Cpu, std::vector<std::string> architectures = {}) {
   try {
