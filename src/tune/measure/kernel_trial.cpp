@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "base/machine/memory.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/registry/machine_limits.h"
+#include "tune/measure/rounds.h"
 #include "tune/measure/same_result.h"
 
 namespace toroid::tune {
@@ -175,7 +175,6 @@ Trial::Check KernelTrial::check(std::string_view choice) {
 double KernelTrial::time_s(std::string_view choice, uint64_t repetitions, bool cold) {
   constexpr uint64_t kParts = 8;
   const uint64_t runs_in_part = cold ? 1 : std::max<uint64_t>(repetitions / kParts, 1);
-  double quickest_s = std::numeric_limits<double>::infinity();
   if (!cold) provide(choice);  // a worker that took another's place has nothing yet
   // All choices go round the same copies, so that none finds warm what another just used.
   const auto run_next = [&] {
@@ -183,13 +182,14 @@ double KernelTrial::time_s(std::string_view choice, uint64_t repetitions, bool c
     run(choice, next_copy_);
   };
   if (!cold) run_next();  // whoever ran before left the caches to itself
+  std::vector<double> parts_s;
   for (uint64_t done = 0; done < repetitions; done += runs_in_part) {
     if (cold) empty_caches();
     const Stopwatch watch;
     for (uint64_t i = 0; i < runs_in_part; ++i) run_next();
-    quickest_s = std::min(quickest_s, watch.seconds() / static_cast<double>(runs_in_part));
+    parts_s.push_back(watch.seconds() / static_cast<double>(runs_in_part));
   }
-  return quickest_s;
+  return median_undisturbed(std::move(parts_s));
 }
 
 }  // namespace toroid::tune

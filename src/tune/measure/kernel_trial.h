@@ -32,8 +32,8 @@ class KernelTrial final : public Trial {
   Check check(std::string_view choice) override;
   // Makes the copies of constants, which are as many for all choices, and the choice's plan for each.
   void provide(std::string_view choice) override;
-  // The runs, after one that is not counted, are timed in up to eight parts, of which the quickest tells: others were interrupted. With
-  // `cold` each run is a part.
+  // The runs, after one that is not counted, are timed in up to eight parts, of which the one in the middle tells: others were interrupted,
+  // or found more in the caches than a program does. With `cold` each run is a part.
   double time_s(std::string_view choice, uint64_t repetitions, bool cold) override;
 
  private:

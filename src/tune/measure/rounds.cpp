@@ -9,13 +9,6 @@ namespace {
 
 double monotonic_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 != 0) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 struct State {
   std::vector<double> times_s;
   bool failed = false;
@@ -29,7 +22,7 @@ struct State {
 size_t give_up_hopeless(std::vector<State>& states, const RoundOptions& options) {
   double best_s = std::numeric_limits<double>::infinity();
   for (const State& state : states) {
-    if (!state.failed && !state.times_s.empty()) best_s = std::min(best_s, median_of(state.times_s));
+    if (!state.failed && !state.times_s.empty()) best_s = std::min(best_s, median_undisturbed(state.times_s));
   }
   for (State& state : states) {
     const bool tried = state.times_s.size() >= static_cast<size_t>(options.tries);
@@ -38,7 +31,27 @@ size_t give_up_hopeless(std::vector<State>& states, const RoundOptions& options)
   return static_cast<size_t>(std::count_if(states.begin(), states.end(), [](const State& state) { return state.is_running(); }));
 }
 
+// Those that still run: in every second round the others back to the first before the last one, so that nobody comes twice in a row.
+std::vector<size_t> turns_of(int round, const std::vector<State>& states) {
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].is_running()) turns.push_back(i);
+  }
+  if (round % 2 != 0 && !turns.empty()) std::reverse(turns.begin(), turns.end() - 1);
+  return turns;
+}
+
 }  // namespace
+
+double median_undisturbed(std::vector<double> values) {
+  constexpr double kDisturbed = 2;
+  const double least = *std::min_element(values.begin(), values.end());
+  std::erase_if(values, [&](double value) { return value > kDisturbed * least; });
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 != 0) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
 
 int repetitions_for(double estimate_s, const RoundOptions& options) {
   const double fitting = estimate_s > 0 ? options.round_s / estimate_s : options.most_repetitions;
@@ -51,15 +64,14 @@ std::vector<RoundTimes> time_in_rounds(const std::vector<Contestant>& contestant
   std::vector<State> states(contestants.size());
   bool time_is_up = false;
   for (int round = 0; round < options.rounds && !time_is_up; ++round) {
-    for (size_t turn = 0; turn < contestants.size() && !time_is_up; ++turn) {
-      const size_t i = round % 2 == 0 ? turn : contestants.size() - 1 - turn;
+    for (const size_t i : turns_of(round, states)) {
       State& state = states[i];
-      if (!state.is_running()) continue;
       const double estimate_s = state.times_s.empty() ? contestants[i].estimate_s : state.fastest_s();
       const std::optional<double> time_s = contestants[i].run_s(repetitions_for(estimate_s, options));
       if (time_s) state.times_s.push_back(*time_s);
       state.failed = !time_s;
       time_is_up = now_s() - start_s >= options.limit_s;
+      if (time_is_up) break;
     }
     // Of a winner without rivals the time need not be known any better.
     if (give_up_hopeless(states, options) <= 1 && round + 1 >= options.tries) break;
@@ -68,7 +80,7 @@ std::vector<RoundTimes> time_in_rounds(const std::vector<Contestant>& contestant
   for (const State& state : states) {
     RoundTimes times{.rounds = static_cast<int>(state.times_s.size()), .failed = state.failed};
     if (!state.times_s.empty()) {
-      times.median_s = median_of(state.times_s);
+      times.median_s = median_undisturbed(state.times_s);
       times.fastest_s = state.fastest_s();
       times.slowest_s = *std::max_element(state.times_s.begin(), state.times_s.end());
     }

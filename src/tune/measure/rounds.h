@@ -1,7 +1,8 @@
 // Times contestants against each other on a machine that does other things as well.
 //
 // Each round runs every contestant in turn, some milliseconds each, so that what slows the machine for a while slows all of them;
-// every second round goes backwards, so that nobody always follows the same one. A contestant's time is the median of its rounds.
+// every second round goes another way, so that nobody always follows the same one. Nobody runs twice in a row either: it would find its own
+// instructions and page tables in the caches, which the others had since. A contestant's time is the median of its rounds, but those that were interrupted.
 // Who is clearly slower than the best is not run again, and the whole ends at a time limit.
 #pragma once
 
@@ -39,5 +40,9 @@ std::vector<RoundTimes> time_in_rounds(const std::vector<Contestant>& contestant
 
 // How often to run what takes so long, to fill a round.
 int repetitions_for(double estimate_s, const RoundOptions& options);
+
+// Of times, at least one. Those that are more than twice the least were interrupted, for a time slice or more, and do not count; of an even
+// number of others it is the mean of the two in the middle.
+double median_undisturbed(std::vector<double> times);
 
 }  // namespace toroid::tune
