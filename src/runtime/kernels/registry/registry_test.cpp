@@ -181,6 +181,7 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
         rows);
   };
   EXPECT_EQ(cheapest(int4("f32", 1)), "few-rows");
+  EXPECT_EQ(cheapest(int4("f32", 4)), "few-rows");
   EXPECT_EQ(cheapest(int4("f32", 128)), has_amx() ? "groups" : "panels");
   EXPECT_EQ(cheapest(int4("bf16", 128)), has_amx() ? "tiles" : "panels");
   EXPECT_EQ(cheapest("convolution.bf16(bf16[1, 96, 14, 14]/[18816, 1, 1344, 96], constant bf16[96, 1, 3, 3]) -> "

@@ -19,13 +19,16 @@ TOROID_INLINE void load(const Element* from, Vector& result) {
   std::memcpy(&result, from, sizeof result);
 }
 
-TOROID_INLINE void number_of(const Integers16& words, int i, Vector16& result) {
-  typedef int32_t Signed16 __attribute__((vector_size(64)));
-  result = __builtin_convertvector((Signed16)(words >> static_cast<uint32_t>(4 * i) & 15u), Vector16);
+template <class Integers, class Vector>
+TOROID_INLINE void number_of(const Integers& words, int i, Vector& result) {
+  using Signed = typename VectorOfBytes<int32_t, sizeof(Integers)>::Type;
+  result = __builtin_convertvector((Signed)(words >> static_cast<uint32_t>(4 * i) & 15u), Vector);
 }
 
 namespace baseline {
-constexpr int kRowsAtOnce = 1;
+using Vector = Vector4;
+using Integers = Integers4;
+constexpr int kLanes = 4, kRowsAtOnce = 1;
 #define TOROID_TARGET
 #include "runtime/kernels/gemm/int4/microkernel_loops.inc"
 #undef TOROID_TARGET
@@ -33,14 +36,18 @@ constexpr int kRowsAtOnce = 1;
 
 #ifdef __x86_64__
 namespace avx2 {
-constexpr int kRowsAtOnce = Int4Loops::kMostRows;
+using Vector = Vector8;
+using Integers = Integers8;
+constexpr int kLanes = 8, kRowsAtOnce = Int4Loops::kMostRows;
 #define TOROID_TARGET TOROID_AVX2
 #include "runtime/kernels/gemm/int4/microkernel_loops.inc"
 #undef TOROID_TARGET
 }  // namespace avx2
 
 namespace avx512 {
-constexpr int kRowsAtOnce = Int4Loops::kMostRows;
+using Vector = Vector16;
+using Integers = Integers16;
+constexpr int kLanes = 16, kRowsAtOnce = Int4Loops::kMostRows;
 // The numbers are places of a table, of which an instruction looks up 16 and takes no notice of higher bits.
 TOROID_AVX512 TOROID_INLINE void number_of(const Integers16& words, int i, Vector16& result) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
