@@ -43,32 +43,37 @@ bool is_packed(const GemmProblem& g) { return g.b_is_packed && g.batches == 1; }
 // Rows of a tile share what is loaded of the right side: few of them leave the multipliers idle.
 double share_of_peak(int64_t rows) { return 0.85 * std::min(1.0, (2.0 + as_double(rows)) / 9); }
 
-// A right side that is a constant comes from memory, or from a far cache; another one was just written.
-double multiplying_and_reading_s(const GemmProblem& g, double computing_s, double passes, const MachineModel& machine) {
-  return overlapped_s(computing_s, passes * operand_transfer_s(bytes_of_b(g), is_packed(g), machine), is_packed(g) ? machine.hidden : 1);
+// A right side that is a constant comes from memory, or from a far cache; another one was just written. `hidden`: of a constant.
+double multiplying_and_reading_s(const GemmProblem& g, double computing_s, double passes, const MachineModel& machine, double hidden) {
+  return overlapped_s(computing_s, passes * operand_transfer_s(bytes_of_b(g), is_packed(g), machine), is_packed(g) ? hidden : 1);
+}
+
+// The first strip of rows waits for a panel; the others find it in the cache, and multiply while the next one is fetched.
+double hidden_by_strips(const GemmProblem& g, const MachineModel& machine) {
+  constexpr double kWaiting = 8, kHiding = 45, kMost = 0.2;  // rows that hide nothing, that would hide all, and the share that is hidden
+  return std::max(machine.hidden, std::clamp((as_double(g.m) - kWaiting) / kHiding, 0.0, kMost));
 }
 
 // What is no constant is packed in between, in the cache.
-double packed_s(const GemmProblem& g, const MachineModel& machine) {
+double packed_s(const GemmProblem& g, const MachineModel& machine, double hidden) {
   constexpr double kPackRows = 0.12 * kNanosecond, kPackColumns = 0.14 * kNanosecond;  // an element
   const double pack = is_packed(g) ? 0 : g.b_column == 1 ? kPackRows : kPackColumns;
   const double elements = as_double(g.batches) * as_double(g.n) * as_double(g.k);
   // Panels for AVX2 are half as wide, so fewer loads are under way.
   const double reading = vector_set() == VectorSet::Avx2 && machine.hidden == 1 ? 1.35 : 1;
-  return multiplying_and_reading_s(g, flops(g) / (share_of_peak(g.m) * machine.flops_per_s), reading, machine) +
+  return multiplying_and_reading_s(g, flops(g) / (share_of_peak(g.m) * machine.flops_per_s), reading, machine, hidden) +
          pack * elements / machine.threads;
 }
 
 // Each group of four columns, which meets all rows, ends with sums across lanes for each of them.
 double by_columns_s(const GemmProblem& g, const MachineModel& machine) {
-  constexpr double kSumsAcross = 20 * kNanosecond, kColumns = 4;
-  const double share_of_peak = vector_set() == VectorSet::Avx2 ? 0.65 : 0.75;
-  // Of the time that it takes in the order of panels.
-  const bool waits = is_packed(g) && machine.hidden < 1 && vector_set() != VectorSet::Avx2;
-  const double reading = waits ? 1.15 : 1.3;
+  constexpr double kColumns = 4, kNear = 32768;
+  const bool has_half_vectors = vector_set() == VectorSet::Avx2;
+  const double sums_across = (has_half_vectors ? 5 : 7) * kNanosecond, share_of_peak = has_half_vectors ? 0.65 : 0.75;
+  const double reading = bytes_of_b(g) <= kNear ? 1 : 1.3;  // of the time that it takes in the order of panels
   const double groups = as_double(g.batches) * std::ceil(as_double(g.n) / kColumns) * as_double(g.m);
-  return multiplying_and_reading_s(g, groups * kSumsAcross / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s), reading,
-                                   machine);
+  return multiplying_and_reading_s(g, groups * sums_across / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s), reading,
+                                   machine, machine.hidden);
 }
 
 // A pass adds up rows of the right side; what of it the cache keeps is read sooner in the next one.
@@ -83,7 +88,7 @@ double by_rows_s(const GemmProblem& g, const MachineModel& machine) {
                                                                      : 1;
   return multiplying_and_reading_s(
       g, as_double(g.batches) * passes * as_double(g.k) * kRow / machine.threads + flops(g) / (share_of_peak * machine.flops_per_s),
-      (1 + again * (passes - 1)) * reading, machine);
+      (1 + again * (passes - 1)) * reading, machine, machine.hidden);
 }
 
 std::optional<std::string> too_many_rows(const GemmProblem& g) {
@@ -112,12 +117,13 @@ std::unique_ptr<const KernelPlan> plan_bf16x3_constant(const KernelCall& call, c
   return std::make_unique<const PackedPlan<PackedBf16x3>>(call, sizes, packed);
 }
 
-constexpr GemmAlgorithm kPacked = {.name = "packed",
-                                   .description = "blocks of both sides copied into the order in which the inner loop reads them",
-                                   .gate = [](const GemmProblem&) -> std::optional<std::string> { return std::nullopt; },
-                                   .cost_s = packed_s,
-                                   .plan = plan_packed,
-                                   .plan_constant = plan_packed_constant};
+constexpr GemmAlgorithm kPacked = {
+    .name = "packed",
+    .description = "blocks of both sides copied into the order in which the inner loop reads them",
+    .gate = [](const GemmProblem&) -> std::optional<std::string> { return std::nullopt; },
+    .cost_s = [](const GemmProblem& g, const MachineModel& machine) { return packed_s(g, machine, hidden_by_strips(g, machine)); },
+    .plan = plan_packed,
+    .plan_constant = plan_packed_constant};
 constexpr GemmAlgorithm kBf16x3 = {
     .name = "parts",
     .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
@@ -128,7 +134,7 @@ constexpr GemmAlgorithm kBf16x3 = {
     .cost_s =
         [](const GemmProblem& g, const MachineModel& machine) {
           constexpr double kFirstTiles = 500 * kNanosecond;  // their configuration, and their first stores
-          return kFirstTiles + packed_s(g, machine) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g), machine.threads});
+          return kFirstTiles + packed_s(g, machine, machine.hidden) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g), machine.threads});
         },
     .plan = plan_multiplying<multiply_as_bf16x3>,
     .plan_constant = plan_bf16x3_constant};
