@@ -43,6 +43,7 @@ constexpr Implementation kOfBFloat16[] = {
     kChannelVectors,
     {.name = "tiles",
      .description = "products of image rows in tiles of 16 positions and columns (AMX)",
+     .version = 2,
      .gate = [](const Problem& problem) -> Gate {
        if (problem.integers[1] != 1) return "there are several groups";
        return has_amx() ? Gate() : kNoTiles;

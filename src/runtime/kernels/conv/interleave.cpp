@@ -22,20 +22,21 @@ void copy_pixels(const PixelRow& row, int64_t first, std::byte* to) {
 }
 
 #ifdef __x86_64__
-constexpr int kPlanes = 3, kPixels = 16;
+constexpr int kPlanes = 3, kVectorBytes = 16;
 
-// Where the bytes of 16 pixels come from: for each of three vectors and each plane.
+// Where the bytes of a vector's pixels come from: for each of three vectors and each plane.
 struct Places {
-  alignas(16) uint8_t of[kPlanes][kPlanes][kPixels] = {};
+  alignas(kVectorBytes) uint8_t of[kPlanes][kPlanes][kVectorBytes] = {};
 };
-constexpr Places places_of_colours() {
+constexpr Places places_of_colours(int element_bytes) {
   constexpr uint8_t kZero = 0x80;
   Places places;
   for (int v = 0; v < kPlanes; ++v) {
     for (int plane = 0; plane < kPlanes; ++plane) {
-      for (int i = 0; i < kPixels; ++i) {
-        const int byte = v * kPixels + i;
-        places.of[v][plane][i] = byte % kPlanes == plane ? static_cast<uint8_t>(byte / kPlanes) : kZero;
+      for (int i = 0; i < kVectorBytes; ++i) {
+        const int byte = v * kVectorBytes + i, element = byte / element_bytes;
+        const int from = element / kPlanes * element_bytes + byte % element_bytes;
+        places.of[v][plane][i] = element % kPlanes == plane ? static_cast<uint8_t>(from) : kZero;
       }
     }
   }
@@ -43,22 +44,25 @@ constexpr Places places_of_colours() {
 }
 
 // Of three planes with contiguous columns.
+template <class Element>
 TOROID_AVX2 void interleave_colours(const PixelRow& row, std::byte* to) {
-  static constexpr Places kPlaces = places_of_colours();
+  constexpr int64_t kBytes = sizeof(Element), kPixels = kVectorBytes / kBytes;
+  static constexpr Places kPlaces = places_of_colours(kBytes);
   int64_t i = 0;
   for (; i + kPixels <= row.count; i += kPixels) {
     __m128i planes[kPlanes];
-    for (int c = 0; c < kPlanes; ++c) planes[c] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row.from + c * row.element + i));
+    for (int c = 0; c < kPlanes; ++c)
+      planes[c] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row.from + c * row.element + i * kBytes));
     for (int v = 0; v < kPlanes; ++v) {
       __m128i pixels = _mm_setzero_si128();
       for (int c = 0; c < kPlanes; ++c) {
         const __m128i places = _mm_load_si128(reinterpret_cast<const __m128i*>(kPlaces.of[v][c]));
         pixels = _mm_or_si128(pixels, _mm_shuffle_epi8(planes[c], places));
       }
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kPlanes + v * kPixels), pixels);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kPlanes * kBytes + v * kVectorBytes), pixels);
     }
   }
-  copy_pixels<uint8_t>(row, i, to);
+  copy_pixels<Element>(row, i, to);
 }
 #endif
 
@@ -69,11 +73,11 @@ void interleave(const PixelRow& row, int64_t element_bytes, std::byte* to) {
     std::memcpy(to, row.from, static_cast<size_t>(row.count * row.column));
     return;
   }
-  if (element_bytes != 1) return copy_pixels<uint16_t>(row, 0, to);
 #ifdef __x86_64__
-  if (row.elements == kPlanes && row.column == 1 && vector_set() >= VectorSet::Avx2) return interleave_colours(row, to);
+  if (row.elements == kPlanes && row.column == element_bytes && vector_set() >= VectorSet::Avx2)
+    return element_bytes == 1 ? interleave_colours<uint8_t>(row, to) : interleave_colours<uint16_t>(row, to);
 #endif
-  copy_pixels<uint8_t>(row, 0, to);
+  element_bytes == 1 ? copy_pixels<uint8_t>(row, 0, to) : copy_pixels<uint16_t>(row, 0, to);
 }
 
 }  // namespace toroid

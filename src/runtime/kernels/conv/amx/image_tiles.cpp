@@ -33,6 +33,18 @@ void copy_places_plainly(const std::byte* from, int64_t from_place, int64_t coun
     std::fill(std::copy_n(from + i * from_place, bytes, to), to + kTileRowBytes, std::byte{0});
 }
 
+// Of bfloat16.
+bool are_finite(const std::byte* numbers, int64_t bytes) {
+  constexpr uint16_t kExponent = 0x7f80;
+  bool any = false;
+  for (int64_t i = 0; i < bytes; i += 2) {
+    uint16_t number;
+    std::memcpy(&number, numbers + i, sizeof number);
+    any |= (number & kExponent) == kExponent;
+  }
+  return !any;
+}
+
 #ifdef __x86_64__
 TOROID_AVX512 inline __mmask64 first_bytes(int64_t count) { return ~uint64_t{0} >> (kTileRowBytes - count); }
 TOROID_AVX512 void gather_avx512(const std::byte* pixel, std::span<const Run> runs, std::byte* to) {
@@ -67,11 +79,12 @@ auto copy_places_here() {
 
 ImageTiles::ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides)
     : s_(s),
+      numbers_(numbers),
       element_bytes_(bytes_of_element(numbers)),
       strides_{strides.batch * element_bytes_, strides.channel * element_bytes_, strides.row * element_bytes_,
                strides.column * element_bytes_},
       pixel_bytes_(s.in_channels * element_bytes_),
-      layout_(layout_for(numbers)),
+      layout_(layout_for()),
       steps_of_element_(divide_up(pixel_bytes_, kTileRowBytes)) {
   for (int64_t k1 = 0; k1 < s.kernel[1]; ++k1) {
     for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2) {
@@ -87,21 +100,25 @@ ImageTiles::ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageSt
   }
 }
 
-ImageTiles::Layout ImageTiles::layout_for(AmxType numbers) const {
+// Tiles' products against the copying of a position's elements, each of which takes a step about as long as so many products.
+ImageTiles::Layout ImageTiles::layout_for() const {
+  constexpr int64_t kProductsToGather = 12;
   if (pixel_bytes_ >= kGatheredBytes || s_.kernel_elements() == 1) return Layout::Places;
-  // What meets zeros is no NaN.
-  return numbers != AmxType::BFloat16 && s_.dilation[2] == 1 ? Layout::Rows : Layout::Gathered;
+  if (s_.dilation[2] != 1) return Layout::Gathered;
+  if (numbers_ != AmxType::BFloat16) return Layout::Rows;
+  const int64_t by_rows = s_.kernel[1] * divide_up(s_.kernel[2] * pixel_bytes_, kTileRowBytes),
+                gathered = divide_up(s_.kernel_elements() * pixel_bytes_, kTileRowBytes);
+  return (by_rows - gathered) * tiles_of(s_.out_channels) <= kProductsToGather * gathered ? Layout::Rows : Layout::Gathered;
 }
 
 int64_t ImageTiles::most_rows() const {
-  if (layout_ == Layout::Rows) return 1;
   const int64_t bytes_of_row = static_cast<int64_t>(phases_.size()) * steps_of_element_ * band_columns() * kTileRowBytes;
   const int64_t by_cache = l2_cache_bytes() / 4 / bytes_of_row - most_row_;
-  return std::clamp<int64_t>(std::min(kBandPositions / s_.out[2], layout_ == Layout::Gathered ? kBandPositions : by_cache), 1, s_.out[1]);
+  return std::clamp<int64_t>(std::min(kBandPositions / s_.out[2], layout_ == Layout::Places ? by_cache : kBandPositions), 1, s_.out[1]);
 }
 
 BandPositions ImageTiles::band(const std::byte* data, Range rows) const {
-  if (layout_ == Layout::Rows) return overlapping(data, rows.first);
+  if (layout_ == Layout::Rows) return overlapping(data, rows);
   return layout_ == Layout::Gathered ? gathered(data, rows) : places(data, rows);
 }
 
@@ -197,19 +214,48 @@ BandPositions ImageTiles::gathered(const std::byte* data, Range rows) const {
   return {{out, tiles, tile_bytes}, s_.out[2], s_.out[2]};
 }
 
-// [row of the filter][column][channel], of which tiles' rows begin a stride apart.
-BandPositions ImageTiles::overlapping(const std::byte* data, int64_t row) const {
-  const int64_t tiles = tiles_of(s_.out[2]), step = s_.stride[2] * pixel_bytes_, of_row = depth_of_row();
-  const int64_t columns = divide_up((tiles * kTileSide - 1) * step + of_row, pixel_bytes_), row_bytes = columns * pixel_bytes_;
-  auto* const padded = scratch_for_band.get<std::byte>(s_.kernel[1] * row_bytes);
+// [phase of the rows][row][column][channel], of which tiles' rows begin a stride apart. A row of places is that of a row of the result and
+// what its last filters see, so that one tile may have places of two rows.
+BandPositions ImageTiles::overlapping(const std::byte* data, Range rows) const {
+  const int64_t place = s_.stride[2] * pixel_bytes_, of_row = depth_of_row() * element_bytes_;
+  const int64_t places = divide_up(((s_.out[2] - 1) * s_.stride[2] + s_.kernel[2]) * pixel_bytes_, place), row_bytes = places * place;
+  const int64_t phases = std::min(s_.stride[1], (s_.kernel[1] - 1) * s_.dilation[1] + 1), height = rows.size() + most_row_;
+  const int64_t bytes = phases * height * row_bytes, behind = kTileSide * place + of_row;  // the last tile reads beyond the last place
+  auto* const padded = scratch_for_band.get<std::byte>(bytes + behind);
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    for (int64_t r = 0; r < height; ++r) {
+      copy_padded(data, (rows.first + r) * s_.stride[1] - s_.padding[1] + phase, row_bytes / pixel_bytes_,
+                  padded + (phase * height + r) * row_bytes);
+    }
+  }
+  std::fill_n(padded + bytes, behind, std::byte{0});
   static PerThread<std::vector<int64_t>> of_threads;
   std::vector<int64_t>& offsets = of_threads.get();
   offsets.clear();
   for (int64_t k = 0; k < s_.kernel[1]; ++k) {
-    copy_padded(data, row * s_.stride[1] - s_.padding[1] + k * s_.dilation[1], columns, padded + k * row_bytes);
-    for (int64_t done = 0; done < of_row; done += kTileRowBytes) offsets.push_back(k * row_bytes + done);
+    const int64_t row = k * s_.dilation[1], first = (row % s_.stride[1] * height + row / s_.stride[1]) * row_bytes;
+    for (int64_t done = 0; done < of_row; done += kTileRowBytes) offsets.push_back(first + done);
   }
-  return {{padded, tiles, kTileSide * step, offsets.data(), step}, s_.out[2], s_.out[2]};
+  if (numbers_ == AmxType::BFloat16 && !are_finite(padded, bytes))
+    return without_neighbours({padded, row_bytes, place, offsets}, rows.size());
+  return {{padded, tiles_of((rows.size() - 1) * places + s_.out[2]), kTileSide * place, offsets.data(), place}, s_.out[2], places};
+}
+
+// [tile][step][position][64 bytes of elements], zeros behind those of a row of the filter.
+BandPositions ImageTiles::without_neighbours(const OverlappingRows& from, int64_t rows) const {
+  const int64_t positions = rows * s_.out[2], tiles = tiles_of(positions), tile_bytes = steps() * kTileBytes;
+  const int64_t seen = s_.kernel[2] * pixel_bytes_, steps_of_row = depth_of_row() * element_bytes_ / kTileRowBytes;
+  auto* const out = scratch_for_tiles.get<std::byte>(tiles * tile_bytes);
+  for (int64_t step = 0; step < steps(); ++step) {
+    const int64_t count = std::min(seen - step % steps_of_row * kTileRowBytes, kTileRowBytes);
+    for (int64_t p = 0; p < tiles * kTileSide; ++p) {
+      const int64_t q = std::min(p, positions - 1);
+      const std::byte* place = from.data + q / s_.out[2] * from.row_bytes + q % s_.out[2] * from.place_bytes;
+      std::byte* const to = out + p / kTileSide * tile_bytes + step * kTileBytes + p % kTileSide * kTileRowBytes;
+      std::fill(std::copy_n(place + from.of_filters[static_cast<size_t>(step)], count, to), to + kTileRowBytes, std::byte{0});
+    }
+  }
+  return {{out, tiles, tile_bytes}, s_.out[2], s_.out[2]};
 }
 
 }  // namespace toroid

@@ -17,9 +17,11 @@ struct BandPositions {
 
 // How the image of a convolution without groups is laid out. With many channels each element of the padded image is copied once, in places
 // of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any
-// filter element, and positions between a row's last and the next row's first are computed too. With few channels the elements that a
-// position sees are copied for each position, without gaps. Of bytes that is not necessary: a tile's rows are places of a copied row of the
-// image that overlap, each with the elements of a row of the filter and others behind them, which meet zeros.
+// filter element, and positions between a row's last and the next row's first are computed too. With few channels a tile's rows are places
+// of copied rows of the image that overlap, each with the elements of a row of the filter and others behind them, which meet zeros: of a
+// band of bfloat16 with numbers that are not finite, whose products with zeros would be NaN, the elements of each position are copied. Where
+// that would take many more products, of filters with dilated columns or too many of few elements, they always are, those of all rows of
+// the filter without gaps.
 class ImageTiles {
  public:
   ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides);
@@ -45,8 +47,16 @@ class ImageTiles {
     int64_t phase, row, column;  // where the first position's filter element is
   };
 
+  // Copied rows of the image, of which tiles' rows overlap.
+  struct OverlappingRows {
+    const std::byte* data;
+    int64_t row_bytes, place_bytes;       // from a row, and from a place, to the next
+    std::span<const int64_t> of_filters;  // where the first position's row of the filter is, for each
+  };
+  BandPositions without_neighbours(const OverlappingRows& from, int64_t rows) const;
+
   enum class Layout { Places, Gathered, Rows };
-  Layout layout_for(AmxType numbers) const;
+  Layout layout_for() const;
   int64_t whole_steps(int64_t elements) const {
     return divide_up(elements * element_bytes_, kTileRowBytes) * kTileRowBytes / element_bytes_;
   }
@@ -54,12 +64,13 @@ class ImageTiles {
   int64_t band_columns() const { return s_.out[2] + most_column_; }
   BandPositions places(const std::byte* data, Range rows) const;
   BandPositions gathered(const std::byte* data, Range rows) const;
-  BandPositions overlapping(const std::byte* data, int64_t row) const;
+  BandPositions overlapping(const std::byte* data, Range rows) const;
   void copy_padded(const std::byte* data, int64_t row, int64_t columns, std::byte* to) const;
   std::vector<Run> runs_of_position(int64_t columns) const;
   void copy_row(const std::byte* row, const Phase& phase, int64_t step_places, std::byte* out) const;
 
   const ConvolutionShape& s_;
+  AmxType numbers_;
   int64_t element_bytes_;
   ImageStrides strides_;  // in bytes
   int64_t pixel_bytes_;   // of its channels
