@@ -200,11 +200,29 @@ def transformers_model(name: str):
     return model, (), named
 
 
+@_seeded
+def epoch_model(name: str):
+    """A model with a batch as in an epoch of training: 16 pictures, or 8 sequences of 128 tokens."""
+    if name == "resnet18":
+        from torchvision import models
+
+        return models.resnet18(weights=None, num_classes=10), (torch.randn(16, 3, 112, 112),), {}
+    import transformers
+
+    more = {"n_embd": 256, "n_layer": 2, "n_head": 4, "vocab_size": 2000, "n_positions": 128, "use_cache": False}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**more))
+    return model, (), {"input_ids": torch.randint(0, 2000, (8, 128))}
+
+
 SETS = {
     "torchvision": (TORCHVISION, torchvision_model),
     "timm": (TIMM, timm_model),
     "transformers": (list(TRANSFORMERS), transformers_model),
+    "epoch": (["resnet18", "gpt"], epoch_model),
 }
+
+# Trained on the CPU, to be timed beside eager.
+EPOCHS = ["epoch/resnet18", "epoch/gpt"]
 
 # Trained for three steps, and compared with eager.
 TRAINING = [
@@ -227,7 +245,8 @@ TRAINING = [
 
 
 def all_names() -> list[str]:
-    return [f"{group}/{name}" for group, (names, _) in SETS.items() for name in names]
+    """The 120 models whose inference is compared."""
+    return [f"{group}/{name}" for group in ("torchvision", "timm", "transformers") for name in SETS[group][0]]
 
 
 def make(name: str):
