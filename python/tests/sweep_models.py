@@ -1,7 +1,9 @@
 """Models of torchvision, timm and transformers through torch.compile(backend="toroid"): results and gradients beside eager PyTorch.
 
 usage: PYTHONPATH=FOLDER sweep_models.py [--device cpu|cuda] [--seconds 300] [--jobs 4] [--each 100] [--seed 1] [--out RESULTS.jsonl]
-                                         [NAME...]    FOLDER: develop.sh's; a NAME is as timm/vit_tiny_patch16_224
+                                         [--libraries] [--dynamic] [NAME...]
+       FOLDER: develop.sh's; a NAME is as timm/vit_tiny_patch16_224. --libraries: the models of library_models.py instead, of libraries
+       that are installed. --dynamic: sizes are symbols, and models are called with a larger batch after that, too.
 
 Models have random weights; those of transformers are small (small_transformers.py). They are tried in a random order until the time is
 over, each in a process of its own, which is ended after --each seconds ("too long"). Prints a line for each that is wrong, raises an error
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import importlib.util
 import itertools
 import json
 import os
@@ -23,6 +26,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
+import library_models
 import small_transformers
 import torch
 from processes import each_in_a_process
@@ -31,12 +35,16 @@ from torch.utils._pytree import tree_leaves
 import toroid.torch  # noqa: F401
 
 TOLERANCE = 4e-3  # of an output's elements and their mean, or 20 times what two runs of eager PyTorch differ by
+BAD = ("wrong", "raised", "died", "gradients wrong", "gradients raised", "dynamic wrong", "dynamic raised")
 OF_GRADIENTS = 2e-2  # of the norm of all, or 10 times that
 TOO_LARGE = ("vit_h", "vit_l", "regnet_y_128", "101_64", "efficientnet_b7", "convnext_large", "swin_b", "swin3d_b", "vgg19", "raft_large")
 SMALL_SIGNS = ("tiny", "atto", "nano", "pico", "femto", "small", "_s", "b0", "18", "050", "xxs", "xs")
 
 
-def names() -> Iterator[str]:
+def names(of_libraries: bool) -> Iterator[str]:
+    if of_libraries:
+        yield from (name for name in library_models.MODELS if importlib.util.find_spec(name.split("/")[0]))
+        return
     import timm
     import torchvision
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -84,6 +92,8 @@ def of_transformers(kind: str) -> tuple[torch.nn.Module, dict] | None:
 
 
 def make(name: str) -> tuple[torch.nn.Module, tuple, dict] | None:
+    if name in library_models.MODELS:
+        return *library_models.MODELS[name](), {}
     library, name = name.split("/", 1)
     if library == "torchvision":
         return *of_torchvision(name), {}
@@ -104,6 +114,14 @@ def tensors(value: object) -> list[torch.Tensor]:
         elif hasattr(each, "to_tuple"):
             found += tensors(each)
     return found
+
+
+def larger_batch(value: object) -> object:
+    """Tensors with one sequence or picture more, where they have at least two."""
+    sizes = {each.shape[0] for each in tensors(value) if each.ndim}
+    if len(sizes) != 1 or sizes < {2}:
+        return None
+    return torch.utils._pytree.tree_map(lambda each: torch.cat([each, each[:1]]) if isinstance(each, torch.Tensor) else each, value)
 
 
 def moved(value: object, device: str) -> object:
@@ -134,9 +152,9 @@ def difference(got: list, wanted: list, again: list) -> str | None:
 
 
 def gradients(model: torch.nn.Module, call: Callable[[], object]) -> list[torch.Tensor]:
-    """Of the parameters, for the sum of all outputs' mean squares."""
+    """Of the parameters, for the sum of all outputs' mean squared distances from 1: mean squares of what is normalised never change."""
     model.zero_grad(set_to_none=True)
-    losses = [(each.float() ** 2).mean() for each in tensors(call()) if each.requires_grad and each.is_floating_point()]
+    losses = [((each.float() - 1) ** 2).mean() for each in tensors(call()) if each.requires_grad and each.is_floating_point()]
     if not losses:
         return []
     sum(losses).backward()
@@ -151,7 +169,30 @@ def difference_of_gradients(got: list, wanted: list, again: list) -> str | None:
     return None if worst <= max(OF_GRADIENTS, 10 * noise) else f"{worst:.3g} where eager differs by {noise:.2g}"
 
 
-def check(name: str, device: str) -> dict:
+def check_dynamic(model: torch.nn.Module, args: tuple, named: dict) -> str | None:
+    """What is wrong with a program for any sizes, called with two."""
+    compiled = torch.compile(model, backend="toroid", dynamic=True)
+    for given in ((args, named), larger_batch((args, named))):
+        if given is None:
+            continue
+        with torch.no_grad():
+
+            def call(function: Callable) -> list:
+                torch.manual_seed(1)
+                their_args, their_named = copy.deepcopy(given)
+                return tensors(function(*their_args, **their_named))
+
+            try:
+                wanted, again = call(model), call(model)
+            except Exception:
+                continue  # the batch is fixed
+            said = difference(call(compiled), wanted, again)
+        if said is not None:
+            return said
+    return None
+
+
+def check(name: str, device: str, dynamic: bool) -> dict:
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     try:
@@ -177,6 +218,13 @@ def check(name: str, device: str) -> dict:
             found |= {"result": "right"} if said is None else {"result": "wrong", "why": said}
         except Exception as error:
             found |= {"result": "raised", "why": f"{type(error).__name__}: {error}"[:700]}
+        if dynamic and found["result"] == "right":
+            torch._dynamo.reset()
+            try:
+                said = check_dynamic(model, args, named)
+                found |= {"dynamic": "right"} if said is None else {"dynamic": "wrong", "why": said}
+            except Exception as error:
+                found |= {"dynamic": "raised", "why": f"{type(error).__name__}: {error}"[:700]}
         try:
             wanted, again = (gradients(model, lambda: call(model)) for _ in range(2))
         except Exception:
@@ -195,13 +243,13 @@ def check(name: str, device: str) -> dict:
     return found
 
 
-def quietly(name: str, device: str, seconds: int) -> dict:
-    """Of a process of its own, which the alarm ends after so many seconds."""
-    signal.alarm(seconds)
+def quietly(name: str, options: argparse.Namespace) -> dict:
+    """Of a process of its own, which the alarm ends after --each seconds."""
+    signal.alarm(options.each)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    return check(name, device)
+    return check(name, options.device, options.dynamic)
 
 
 def main() -> int:
@@ -212,20 +260,22 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out")
+    parser.add_argument("--libraries", action="store_true")
+    parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    chosen = options.names or list(names())
+    chosen = options.names or list(names(options.libraries))
     random.Random(options.seed).shuffle(chosen)
     end = time.monotonic() + options.seconds
     in_time = itertools.takewhile(lambda _: time.monotonic() <= end, chosen)
     counts: collections.Counter = collections.Counter()
-    for name, found, ended_by in each_in_a_process(in_time, options.jobs, lambda name: quietly(name, options.device, options.each)):
+    for name, found, ended_by in each_in_a_process(in_time, options.jobs, lambda name: quietly(name, options)):
         if found is None:
             found = {"result": "too long"} if ended_by == signal.SIGALRM else {"result": "died", "why": str(ended_by)}
         counts[found["result"]] += 1
-        counts.update({f"gradients {found['gradients']}": 1} if "gradients" in found else {})
+        counts.update(f"{what} {found[what]}" for what in ("gradients", "dynamic") if what in found)
         counts.update({"falls back": 1} if "fallback" in found else {})
         if options.out:
             with open(options.out, "a") as file:
@@ -233,7 +283,7 @@ def main() -> int:
         if "why" in found and found["result"] != "not made" or "fallback" in found:
             print(name, json.dumps(found)[:600], flush=True)
     print(dict(counts))
-    return 1 if any(counts[each] for each in ("wrong", "raised", "died", "gradients wrong", "gradients raised")) else 0
+    return 1 if any(counts[each] for each in BAD) else 0
 
 
 if __name__ == "__main__":
