@@ -33,7 +33,7 @@ class TorchTensor {
   void set(nb::handle object, DLDataType wanted, const char* name) {
     if (PyLong_Check(object.ptr())) {
       integer_ = nb::cast<int64_t>(object);
-      tensor_ = number({kDLInt, 64, 1}, &integer_);
+      tensor_ = wanted.code == kDLUInt ? of_size(wanted) : number({kDLInt, 64, 1}, &integer_);
     } else if (PyFloat_Check(object.ptr())) {
       real_ = PyFloat_AsDouble(object.ptr());
       tensor_ = number({kDLFloat, 64, 1}, &real_);
@@ -61,6 +61,12 @@ class TorchTensor {
   }
 
   static DLTensor number(DLDataType dtype, void* data) { return {data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0}; }
+
+  // A tensor without elements, of which the integer is a size (graph_text.py).
+  DLTensor of_size(DLDataType dtype) {
+    sizes_ = {integer_, 0, 1, 1};
+    return {&integer_, {kDLCPU, 0}, 2, dtype, sizes_.data(), sizes_.data() + 2, 0};
+  }
 
   // DLPack's codes of 8-bit floats are those from kDLFloat8_e3m4 to kDLFloat8_e8m0fnu.
   static bool is_float8(DLDataType dtype) { return dtype.bits == 8 && dtype.lanes == 1 && dtype.code >= 7 && dtype.code <= 14; }

@@ -297,6 +297,20 @@ def test_numbers_as_arguments_and_results():
         close(step(x, s), scaled(x, s))
 
 
+def test_sizes_that_are_rounded_in_python():
+    def f(x):
+        frames = math.ceil((x.shape[-1] - 3) / 2 + 1)
+        y = F.pad(x, (0, (frames - 1) * 2 + 3 - x.shape[-1])).sin()
+        return y, y.view(-1), y.shape[-1]
+
+    step = compiled(f, dynamic=True)
+    for n in (8, 9, 12):
+        x = torch.randn(2, n, requires_grad=True)
+        actual, expected = step(x), f(x)
+        close(actual, expected)
+        close(torch.autograd.grad(actual[1].sum(), x), torch.autograd.grad(expected[1].sum(), x))
+
+
 def test_sizes_that_data_tell():
     def f(x):
         n = x.nonzero()

@@ -564,6 +564,7 @@ class _Writer:
         numbers: dict[Any, int] = {}
         sizes: dict[Any, tuple] = {}
         layouts: dict[int, tuple] = {}
+        of_shapes: set = set()
         is_on_cpu = False
         for position, node in enumerate(placeholders):
             value = node.meta.get("val")
@@ -587,6 +588,8 @@ class _Writer:
                 taken.append(position)
                 layouts[position] = keeps or tuple(range(value.ndim))
                 is_on_cpu = is_on_cpu or value.device.type == "cpu"
+                for size in (*value.shape, *value.stride()):
+                    of_shapes |= getattr(expression(size), "free_symbols", set())
             if isinstance(value, torch.Tensor):
                 for d, size in enumerate(value.shape):
                     expr = expression(size)
@@ -614,16 +617,20 @@ class _Writer:
             returned.append(self.result(node, made))
             made.index = len(results)
             results.append(made)
-        # Numbers that no size tells come in as tensors of rank 0.
+        # Numbers that no size tells come in as tensors of rank 0; those that shapes of tensors are checked with, which a call needs
+        # before anything is computed, as the size of a tensor without elements.
         bindings: list[str] = []
         for symbol in list(self.symbols):
             if symbol in defined or symbol not in numbers:
                 continue
             position = numbers[symbol]
             name = placeholders[position].name
+            taken.append(position)
+            if symbol in of_shapes and self.is_size(symbol):
+                header.append(f"{_name(name)}: u8[{symbol}, 0]")
+                continue
             header.append(f"{_name(name)}: {'f64' if is_float_symbol(symbol) else 'i64'}[]")
             bindings += self.float_binding(symbol, name) if is_float_symbol(symbol) else [f"  sym {symbol} = {_name(name)}"]
-            taken.append(position)
             is_on_cpu = True
         text = [f"program {_quoted(self.name)}"]
         text += [self.declaration(symbol) for symbol in self.symbols]
@@ -642,6 +649,13 @@ class _Writer:
         made_of.layouts = layouts
         made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
         return made_of
+
+    def is_size(self, symbol: Any) -> bool:
+        """Whether the symbol of an argument of a program for the CPU can be a tensor's size."""
+        if self.gpu is not None or self.shape_env is None or is_float_symbol(symbol) or str(symbol).startswith("u"):
+            return False
+        its = self.shape_env.var_to_range.get(symbol)
+        return its is not None and bool(its.lower >= 0)
 
     def declaration(self, symbol: Any) -> str:
         low, high = "-inf", "inf"

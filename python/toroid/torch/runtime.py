@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 import torch
@@ -120,6 +121,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         "is_capturing": torch._C._cuda_isCurrentStreamCapturing if is_on_gpu else None,
         "draw_gpu_seed": gpu.draw_seed,
         "inputs": graph.inputs,
+        "math": math,  # of the printed expressions
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,

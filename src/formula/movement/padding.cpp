@@ -23,13 +23,19 @@ Border border_of(Tensor x, const Sizes& pad) {
   return border;
 }
 
+// What a border of this amount takes off: of an amount whose sign the caller's sizes tell, a maximum.
+sym::Expr cropped_by(sym::Expr amount) {
+  if (sym::known_le(0, amount)) return 0;
+  return sym::known_le(amount, 0) ? -amount : sym::max(-amount, 0);
+}
+
 // Takes off what negative amounts ask for, and leaves the others.
 Tensor crop(Tensor x, Sizes& pad) {
   border_of(x, pad);  // checks the amounts
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i);
-    const sym::Expr low = sym::known_lt(pad[2 * i], 0) ? -pad[2 * i] : sym::Expr(0);
-    const sym::Expr high = sym::known_lt(pad[2 * i + 1], 0) ? -pad[2 * i + 1] : sym::Expr(0);
+    const sym::Expr low = cropped_by(pad[2 * i]);
+    const sym::Expr high = cropped_by(pad[2 * i + 1]);
     x = x.builder().slice(x, dim, low, x.size(dim) - low - high);
     pad[2 * i] += low;
     pad[2 * i + 1] += high;

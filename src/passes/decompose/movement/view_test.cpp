@@ -117,6 +117,7 @@ TEST(Views, PositionsThatSizesTellAreGuarded) {
   EXPECT_EQ(guards("f32[s0] = aten::slice_scatter(y, w, 0, 2)"), "");  // which may write nothing
   EXPECT_EQ(guards("f32[s0 + 1] = aten::pad(y, [0, 1], \"circular\")"), "");
   EXPECT_EQ(guards("f32[s0 + 5] = aten::pad(y, [5, 0], \"circular\")"), "5 <= s0; ");
+  EXPECT_EQ(guards("f32[3*s0 - 12] = aten::constant_pad_nd(y, [s0 - 4, s0 - 8])"), "Max(0, 4 - s0) + Max(0, 8 - s0) <= s0; 4 <= s0; ");
   EXPECT_EQ(guards("f32[4 - s0, s0] = aten::unfold(z, 0, s0, 1)"), "s0 <= 3; s0 <= 4; ");
   // Of an index as long as the caller says the source has as many elements.
   Program program =
