@@ -97,6 +97,11 @@ Tensor unfold_backward(Tensor grad, const Sizes& sizes, int64_t dim, sym::Expr s
   }
   b.require_equal(grad.sizes()[at], window.count, "the number of unfolded windows");
   b.require_equal(grad.sizes().back(), window.kernel, "the size of unfolded windows");
+  // Windows that are the same beside `dim`, as those of istft's own window.
+  Sizes whole(sizes);
+  whole[at] = grad.sizes()[at];
+  whole.push_back(grad.sizes().back());
+  grad = b.expand(grad, whole);
   const sym::Expr most = sym::ceil_div(window.kernel, window.stride);
   Sizes low(grad.sizes().size(), 0), high = low;
   low[at] = most - 1;
