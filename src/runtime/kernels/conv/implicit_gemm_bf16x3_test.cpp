@@ -67,7 +67,7 @@ struct SplitConvolution {
     y.assign(static_cast<size_t>(c.batch * filters() * out[0] * out[1]), std::nanf(""));
     const auto dtype = static_cast<int32_t>(DType::F32);
     const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, dtype, 0},
-                                    {w.data(), w_sizes.data(), w_strides.data(), 4, dtype, 1}};
+                                    {w.data(), w_sizes.data(), w_strides.data(), 4, dtype, keeps_weights ? 1 : 0}};
     const ToroidOperand output = {y.data(), y_sizes.data(), y_strides.data(), 4, dtype, 0};
     f(KernelCall{pool, inputs, {&output, 1}, integers, {}, nullptr, &prepared});
   }
@@ -97,6 +97,7 @@ struct SplitConvolution {
   }
 
   const SplitCase& c;
+  bool keeps_weights = true;
   int64_t out[2];
   std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
   std::vector<float> x, w, y;
@@ -120,6 +121,32 @@ TEST_P(ConvolutionOfBands, ConvolutionsAreRight) {
     const std::vector<float> of_two = run(2);
     EXPECT_EQ(run(1), of_two);
     convolution.check();
+  }
+}
+
+// With so many positions that parts pay for filters that are split in each call; their steps are those of one filter element, or not.
+const SplitCase kGivenCases[] = {
+    {"whole steps", 2, 1, 64, 150, 30, 30, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"steps of two elements", 1, 1, 40, 256, 30, 30, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"few channels, rows", 1, 2, 40, 256, 30, 30, {1, 5}, {1, 1}, {0, 2}, {1, 1}},
+    {"columns", 1, 1, 64, 256, 30, 30, {3, 1}, {1, 1}, {1, 0}, {1, 1}},
+};
+
+TEST_P(ConvolutionOfBands, FiltersThatAreNoConstants) {
+  for (const SplitCase& row : kGivenCases) {
+    SCOPED_TRACE(row.name);
+    for (const bool has_infinity : {false, true}) {
+      SplitConvolution convolution(row);
+      convolution.keeps_weights = false;
+      // In the middle of a filter, which meets no padding.
+      const int64_t elements = row.kernel[0] * row.kernel[1];
+      if (has_infinity) convolution.w[static_cast<size_t>(convolution.w_strides[0] * 3 + elements + elements / 2)] = HUGE_VALF;
+      convolution.with_call(2, [&](const KernelCall& call) {
+        EXPECT_EQ(convolves_as_bf16x3(convolution_shape(call), image_strides(call.inputs[0]).channel, false, 2), has_amx_bf16x3());
+        plan_image_rows(call)->run(call);
+      });
+      convolution.check();
+    }
   }
 }
 

@@ -127,15 +127,28 @@ class Convolver : public RowConvolution {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t group = i / of_group, panel = i % of_group, first = panel * width;
         const Range filters = {group * s_.out_channels + first, group * s_.out_channels + std::min(first + width, s_.out_channels)};
+        float* const packed = to + group * weights_size() +
+                              (in_parts_ ? panel * PackedBf16x3::panel_size(depth_, PackedBf16x3::kPanelTiles) : first * depth_);
+        if (packs_as_they_lie(layout) &&
+            pack_filters_bf16x3({data_of(call.inputs[1]) + filters.first * layout.out_stride, 1, layout.out_stride}, s_.in_channels,
+                                s_.kernel_elements(), filters.size(), packed))
+          continue;
         const Matrix columns = filters_as_columns(data_of(call.inputs[1]), layout, filters);
-        float* const packed = to + group * weights_size();
         if (in_parts_) {
-          pack_bf16x3(columns, depth_, filters.size(), 0, 1, packed + panel * PackedBf16x3::panel_size(depth_, PackedBf16x3::kPanelTiles));
+          pack_bf16x3(columns, depth_, filters.size(), 0, 1, packed);
         } else {
-          pack_panels(columns, depth_, filters.size(), 0, 1, packed + first * depth_, in_pairs_ && panel + 1 == of_group);
+          pack_panels(columns, depth_, filters.size(), 0, 1, packed, in_pairs_ && panel + 1 == of_group);
         }
       }
     });
+  }
+
+  // Filters that a product in parts takes with channels outermost, as PyTorch has them, without a copy.
+  bool packs_as_they_lie(const FilterLayout& layout) const {
+    const int64_t elements = s_.kernel_elements();
+    const bool is_row_major =
+        (layout.kernel[1] == 1 || layout.column_stride == 1) && (layout.kernel[0] == 1 || layout.row_stride == layout.kernel[1]);
+    return in_parts_ && !in_planes_ && elements > 1 && is_row_major && (layout.in_stride == elements || s_.in_channels == 1);
   }
 
   // These filters, where they lie if their elements do so in the order of the runs, or a copy that is this thread's until its next one.

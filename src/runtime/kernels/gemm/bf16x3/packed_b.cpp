@@ -2,8 +2,12 @@
 
 #include <vector>
 
+#include "runtime/memory/scratch.h"
+
 namespace toroid {
 namespace {
+
+Scratch scratch_for_turned;  // filters of a tile
 
 // Some panels, whose tiles of columns are split a step after the other.
 class Panels {
@@ -76,6 +80,37 @@ void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
     const int64_t count = matrix.columns_of(panel);
     pack_panels(some, depth, count, 0, PackedB::panels(count), const_cast<float*>(matrix.panel(panel)) + PackedBf16x3::kHeader);
   }
+}
+
+bool pack_filters_bf16x3(const Matrix& filters, int64_t channels, int64_t elements, int64_t columns, float* out) {
+  const int64_t depth = channels * elements;
+  const PackedBf16x3 matrix = {depth, columns, out};
+  Panels panels(matrix, {0, 1});
+  // Of whole steps of channels no more than the first-level cache holds while all elements' rows are split.
+  const bool are_whole_steps = channels % kStepElements == 0;
+  const int64_t at_once = are_whole_steps ? kStepElements : channels;
+  float* const turned = scratch_for_turned.get(at_once * elements * kTileSide);
+  alignas(64) float step_rows[kStepElements * kTileSide];
+  for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
+    for (int64_t first = 0; first < channels; first += at_once) {
+      pack_sixteen({filters.at(first * elements, panels.column_of(tile)), 1, filters.column}, at_once * elements, panels.columns_of(tile),
+                   turned);
+      for (int64_t i = 0; i < steps_of(at_once * elements); ++i) {
+        // The step's first row, of what is turned and of the whole.
+        const int64_t row = i * kStepElements, element = row / at_once, channel = row % at_once;
+        const int64_t step = (element * channels + first + channel) / kStepElements, rows = std::min(kStepElements, depth - row);
+        const auto line = [&](int64_t r) { return turned + (r % at_once * elements + r / at_once) * kTileSide; };
+        if (channel + rows <= at_once) {
+          panels.split(tile, step, line(row), elements * kTileSide, kTileSide);
+          continue;
+        }
+        for (int64_t r = 0; r < rows; ++r) std::copy_n(line(row + r), kTileSide, step_rows + r * kTileSide);
+        panels.split(tile, step, step_rows, kTileSide, kTileSide);
+      }
+    }
+  }
+  panels.finish();
+  return matrix.is_in_parts(0);
 }
 
 void pack_bf16x3(RuntimePool& pool, const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
