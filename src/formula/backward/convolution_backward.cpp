@@ -1,5 +1,6 @@
 #include "formula/backward/convolution_backward.h"
 
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -68,12 +69,40 @@ Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, 
   return b.transpose(crop_spatial(sums, kernel), 0, 1);  // rows that the stride left unread would give further elements
 }
 
-Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input) {
+// [g*O, C, …] -> [g*C, O, …], each filter from its last element to its first.
+Tensor turned_filters(Tensor weight, sym::Expr groups) {
+  Builder& b = weight.builder();
+  Dims spatial;
+  for (int64_t d = 2; d < weight.rank(); ++d) spatial.push_back(d);
+  Tensor flipped = b.flip(weight, spatial);
+  if (groups.is_const(1)) return b.transpose(flipped, 0, 1);
+  Sizes split = {groups, sym::floor_div(weight.size(0), groups), weight.size(1)}, merged = {groups * split[2], split[1]};
+  split.append(weight.sizes().without_first(2));
+  merged.append(weight.sizes().without_first(2));
+  Dims order = {0, 2, 1};
+  for (int64_t d = 3; d <= weight.rank(); ++d) order.push_back(d);
+  return b.reshape(b.permute(b.reshape(flipped, split), order), merged);
+}
+
+// The padding with which a convolution of the gradient with turned filters gives the input's; none where that is no such convolution.
+std::optional<Sizes> padding_of_turned(Tensor weight, const ConvolutionGeometry& g) {
+  Sizes padding;
+  for (size_t i = 0; i < g.stride.size(); ++i) {
+    padding.push_back(g.dilation[i] * (weight.sizes()[i + 2] - 1) - g.padding[i]);
+    if (!g.stride[i].is_const(1) || !sym::known_le(0, padding.back())) return std::nullopt;
+  }
+  return padding;
+}
+
+Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input, bool turns_filters) {
   Builder& b = grad.builder();
   if (g.transposed) {
     Tensor gradient = b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
     return crop_spatial(gradient, input);
   }
+  if (const auto padding = turns_filters ? padding_of_turned(weight, g) : std::nullopt)
+    return b.convolution(grad, turned_filters(weight, g.groups), {}, g.stride, *padding, g.dilation, false, Sizes(input.size(), 0),
+                         g.groups);
   Sizes unread;  // elements at the end that no window reaches
   for (size_t i = 0; i < input.size(); ++i) {
     const sym::Expr reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;
@@ -84,7 +113,8 @@ Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, 
 
 }  // namespace
 
-ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry g, const std::array<bool, 3>& wanted) {
+ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry g, const std::array<bool, 3>& wanted,
+                                          bool turns_filters) {
   Builder& b = x.builder();
   const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
   const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
@@ -93,7 +123,7 @@ ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, 
     require_result_sizes(grad, x, weight, g);
   }
   ConvolutionGradients gradients;
-  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial);
+  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial, turns_filters);
   if (wanted[1]) {
     gradients.weight = nothing        ? b.full(weight.sizes(), weight.dtype(), 0.0)
                        : g.transposed ? weight_gradient(grad, x, g, kernel)

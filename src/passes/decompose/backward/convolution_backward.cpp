@@ -7,14 +7,14 @@
 namespace toroid {
 namespace {
 
-std::vector<Tensor> gradients_of(const Args& a, std::string_view input, const formula::ConvolutionGeometry& geometry) {
+std::vector<Tensor> gradients_of(const Decomposer& d, const Args& a, std::string_view input, const formula::ConvolutionGeometry& geometry) {
   const formula::ConvolutionGradients gradients =
-      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a));
+      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a), d.turns_filters);
   return {gradients.x, gradients.weight, gradients.bias};
 }
 
-std::vector<Tensor> convolution_backward(Decomposer&, const Args& a) {
-  return gradients_of(a, "input",
+std::vector<Tensor> convolution_backward(Decomposer& d, const Args& a) {
+  return gradients_of(d, a, "input",
                       {.stride = a.integers("stride"),
                        .padding = a.integers("padding"),
                        .dilation = a.integers("dilation"),
@@ -23,8 +23,8 @@ std::vector<Tensor> convolution_backward(Decomposer&, const Args& a) {
                        .groups = a.integer("groups")});
 }
 
-std::vector<Tensor> slow_conv2d_backward(Decomposer&, const Args& a) {
-  return gradients_of(a, "self",
+std::vector<Tensor> slow_conv2d_backward(Decomposer& d, const Args& a) {
+  return gradients_of(d, a, "self",
                       {.stride = a.integers("stride"),
                        .padding = a.integers("padding"),
                        .dilation = Sizes(2, 1),

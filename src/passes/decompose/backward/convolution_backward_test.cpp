@@ -1,0 +1,62 @@
+// The input's gradient of a stride of 1 by a convolution with turned filters, beside that by a transposed convolution.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "graph/text/text.h"
+#include "graph/verify.h"
+#include "interp/compare.h"
+#include "interp/evaluate.h"
+#include "passes/decompose/engine/decompose.h"
+
+namespace toroid {
+namespace {
+
+struct TurnedCase {
+  std::vector<int64_t> grad, x, weight;
+  std::string_view geometry;  // stride to groups, as the operator takes them
+  bool is_turned;
+};
+
+const TurnedCase kTurnedCases[] = {
+    {{2, 4, 5, 3}, {2, 3, 5, 4}, {4, 3, 3, 2}, "[1, 1], [1, 0], [1, 1], false, [0, 0], 1", true},
+    {{2, 4, 4, 4}, {2, 6, 6, 5}, {4, 3, 2, 2}, "[1, 1], [0, 0], [2, 1], false, [0, 0], 2", true},
+    {{1, 6, 7}, {1, 3, 7}, {6, 1, 3}, "[1], [1], [1], false, [0], 3", true},
+    {{1, 2, 8}, {1, 3, 6}, {2, 3, 1}, "[1], [1], [1], false, [0], 1", false},  // more padding than the filter reaches
+    {{1, 2, 3}, {1, 3, 6}, {2, 3, 2}, "[2], [0], [1], false, [0], 1", false},
+};
+
+std::string f64(const std::vector<int64_t>& sizes) { return fmt::format("f64[{}]", fmt::join(sizes, ", ")); }
+
+HostTensor saw_teeth(const std::vector<int64_t>& sizes) {
+  std::vector<double> values(static_cast<size_t>(numel(sizes)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>((i * 37) % 101) / 50 - 1;
+  return HostTensor::from_doubles(DType::F64, sizes, values);
+}
+
+TEST(ConvolutionBackward, TurnedFiltersGiveWhatTransposedConvolutionsDo) {
+  for (const TurnedCase& row : kTurnedCases) {
+    SCOPED_TRACE(row.geometry);
+    const std::vector<HostTensor> inputs = {saw_teeth(row.grad), saw_teeth(row.x), saw_teeth(row.weight)};
+    std::vector<HostTensor> results;
+    for (const bool turns_filters : {false, true}) {
+      Program program = parse_text(fmt::format(
+          "graph(g: {0}, x: {1}, w: {2}) {{\n"
+          "  d: {1}, e: {2}, f: f64[] = aten::convolution_backward(g, x, w, [0], {3}, [true, true, false])\n  return d\n}}\n",
+          f64(row.grad), f64(row.x), f64(row.weight), row.geometry));
+      decompose(program, {.turns_filters = turns_filters});
+      verify(program, Level::Core);
+      const bool is_transposed = std::ranges::any_of(program.graph.nodes(), [](const Node& node) {
+        const auto* convolution = std::get_if<Convolution>(&node.op);
+        return convolution != nullptr && convolution->transposed;
+      });
+      EXPECT_EQ(is_transposed, !(turns_filters && row.is_turned));
+      results.push_back(evaluate(program, inputs)[0]);
+    }
+    EXPECT_EQ(difference(results[1], results[0], {.sums_or_products = true}), std::nullopt);
+  }
+}
+
+}  // namespace
+}  // namespace toroid
