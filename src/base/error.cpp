@@ -74,10 +74,13 @@ void fail_with(ErrorKind kind, std::string_view help, std::string_view text, std
   throw error;
 }
 
-void internal_error(const char* file, int line, const char* condition, const std::string& message) {
-  std::string text = formatted("toroid is at fault: check '{}' failed at {}:{}", condition, file, line);
-  if (!message.empty()) text += ": " + message;
-  throw Error(ErrorKind::Internal, text).help("please report this with the model and the command that led here");
+void internal_error_with(const char* file, int line, const char* condition, std::string_view text,
+                         std::initializer_list<FormatArgument> arguments) {
+  fail(ErrorKind::Internal, Help{"please report this with the model and the command that led here"},
+       "toroid is at fault: check '{}' failed at {}:{}{}{}", condition, file, line, text.empty() ? "" : ": ",
+       format_arguments(text, arguments));
 }
+
+void internal_error(const char* file, int line, const char* condition) { internal_error_with(file, line, condition, "", {}); }
 
 }  // namespace toroid

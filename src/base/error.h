@@ -90,13 +90,20 @@ class LazyErrorContext {
 };
 
 // Throws Error{Internal}: the message names the check and its place, and asks for a report.
-[[noreturn]] void internal_error(const char* file, int line, const char* condition, const std::string& message);
+[[noreturn]] void internal_error(const char* file, int line, const char* condition);
+[[noreturn]] void internal_error_with(const char* file, int line, const char* condition, std::string_view text,
+                                      std::initializer_list<FormatArgument> arguments);
+template <class... Arguments>
+[[noreturn]] inline void internal_error(const char* file, int line, const char* condition,
+                                        FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+  internal_error_with(file, line, condition, text.text, {FormatArgument(arguments)...});
+}
 
 }  // namespace toroid
 
 // A broken invariant of toroid itself. Extra arguments are those of formatted().
-#define TOROID_CHECK(condition, ...)                                                                 \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                   \
-      ::toroid::internal_error(__FILE__, __LINE__, #condition, ::toroid::formatted("" __VA_ARGS__)); \
+#define TOROID_CHECK(condition, ...)                                                       \
+  do {                                                                                     \
+    if (!(condition)) [[unlikely]]                                                         \
+      ::toroid::internal_error(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
   } while (false)

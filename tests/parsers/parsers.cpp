@@ -39,7 +39,7 @@ constexpr Parser kParsers[] = {
      [](std::string_view bytes) {
        const Program program = parse_text(bytes);
        const std::string text = to_text(program);
-       if (to_text(parse_text(text)) != text) internal_error(__FILE__, __LINE__, "printed text reads back as it was", text);
+       if (to_text(parse_text(text)) != text) internal_error(__FILE__, __LINE__, "printed text reads back as it was", "{}", text);
      }},
     {"loops",
      [](std::string_view bytes) {
@@ -47,7 +47,7 @@ constexpr Parser kParsers[] = {
        const std::string text = loops_text(read.program, read.graphs);
        const LoweredProgram again = parse_loops(text);
        if (loops_text(again.program, again.graphs) != text)
-         internal_error(__FILE__, __LINE__, "printed loops read back as they were", text);
+         internal_error(__FILE__, __LINE__, "printed loops read back as they were", "{}", text);
      }},
     {"schedule",
      [](std::string_view bytes) {
@@ -55,7 +55,7 @@ constexpr Parser kParsers[] = {
        const std::string text = schedule_text(read.program, read.graphs);
        const schedule::ScheduledProgram again = schedule::parse_schedule(text);
        if (schedule_text(again.program, again.graphs) != text) {
-         internal_error(__FILE__, __LINE__, "a printed schedule reads back as it was", text);
+         internal_error(__FILE__, __LINE__, "a printed schedule reads back as it was", "{}", text);
        }
      }},
     {"program",
@@ -64,7 +64,7 @@ constexpr Parser kParsers[] = {
        const std::string text = module_text(read.program, read.graphs, read.module);
        const program::ParsedModule again = program::parse_module(text);
        if (module_text(again.program, again.graphs, again.module) != text) {
-         internal_error(__FILE__, __LINE__, "a printed program reads back as it was", text);
+         internal_error(__FILE__, __LINE__, "a printed program reads back as it was", "{}", text);
        }
      }},
     {"operator", [](std::string_view bytes) { read_custom_operator(std::string(bytes), "fuzz.op"); }},
@@ -92,7 +92,7 @@ constexpr Parser kParsers[] = {
      [](std::string_view bytes) {
        const std::optional<BlobName> blob = parse_action_result(bytes);
        if (blob && parse_action_result(action_result(*blob)) != blob)
-         internal_error(__FILE__, __LINE__, "what is written reads back as it was", blob->hash);
+         internal_error(__FILE__, __LINE__, "what is written reads back as it was", "{}", blob->hash);
        unseal({"library", std::string(64, 'a'), ""}, bytes, "for tests");
      }},
 };

@@ -59,9 +59,9 @@ void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count < 0) {
       if (errno == EINTR) continue;
-      throw file_error("write", path, errno);
+      fail_file("write", path, errno);
     }
-    if (count == 0) throw file_error("write", path, ENOSPC);
+    if (count == 0) fail_file("write", path, ENOSPC);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
 }
@@ -89,10 +89,10 @@ fs::path target_of(fs::path path) {
   if (fs::exists(path, failure) && !fs::is_regular_file(path, failure)) return path;
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, failure); ++i) {
     const fs::path target = fs::read_symlink(path, failure);
-    if (failure) throw file_error("read the link", path, failure.value());
+    if (failure) fail_file("read the link", path, failure.value());
     path = path.parent_path() / target;
   }
-  if (fs::is_symlink(path, failure)) throw file_error("write", path, ELOOP);
+  if (fs::is_symlink(path, failure)) fail_file("write", path, ELOOP);
   return path;
 }
 
@@ -104,7 +104,7 @@ Fd open_in_place(const fs::path& path) {
       ::fcntl(fd.get(), F_SETFL, 0);  // a slow reader is waited for
       return fd;
     }
-    if (errno != ENXIO) throw file_error("write", path, errno);
+    if (errno != ENXIO) fail_file("write", path, errno);
     if (std::chrono::steady_clock::now() - start > kPatienceWithReaders) {
       throw Error(ErrorKind::Environment, formatted("cannot write {}: it is a pipe that nobody reads", path.string()))
           .help(formatted("start what reads it first, or within {} s", kPatienceWithReaders.count()));
@@ -135,6 +135,8 @@ void remove_tree(int parent, const char* name) {
 
 }  // namespace
 
+void fail_file(std::string_view action, const std::string& path, int error_number) { throw file_error(action, path, error_number); }
+
 Error file_error(std::string_view action, const std::string& path, int error_number) {
   const std::string reason = std::generic_category().message(error_number);
   Error error(ErrorKind::Environment, formatted("cannot {} {}: {}", action, path, reason));
@@ -145,9 +147,9 @@ Error file_error(std::string_view action, const std::string& path, int error_num
 // O_NONBLOCK keeps a FIFO from blocking the open before it is refused.
 Fd open_regular(const std::string& path, struct stat& info) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) throw file_error("read", path, errno);
-  if (::fstat(fd.get(), &info) != 0) throw file_error("read", path, errno);
-  if (S_ISDIR(info.st_mode)) throw file_error("read", path, EISDIR);
+  if (!fd) fail_file("read", path, errno);
+  if (::fstat(fd.get(), &info) != 0) fail_file("read", path, errno);
+  if (S_ISDIR(info.st_mode)) fail_file("read", path, EISDIR);
   if (!S_ISREG(info.st_mode)) {
     fail(ErrorKind::Environment, Help{"copy the data into a file first"}, "cannot read {}: not a regular file", path);
   }
@@ -177,10 +179,10 @@ std::string read_file(const std::string& path, uint64_t limit_bytes) {
     if (filled == text.size()) text.resize(text.size() + (filled == size_bytes ? 1 : text.size()));
     const ssize_t count = ::read(fd.get(), text.data() + filled, text.size() - filled);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw file_error("read", path, errno);
+    if (count < 0) fail_file("read", path, errno);
     if (count == 0) break;
     filled += static_cast<size_t>(count);
-    if (filled > limit_bytes) throw file_error("read", path, EFBIG);
+    if (filled > limit_bytes) fail_file("read", path, EFBIG);
   }
   text.resize(filled);
   return text;
@@ -203,19 +205,19 @@ void write_parts_atomically(const fs::path& given_path, std::span<const std::spa
   const fs::path path = target_of(given_path);
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
+    if (S_ISDIR(info.st_mode)) fail_file("write", path, EISDIR);
     const Fd fd = open_in_place(path);
     for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
     return;
   }
   const fs::path temporary = temporary_beside(path);
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
-  if (!fd) throw file_error("write", path, errno);
+  if (!fd) fail_file("write", path, errno);
   Unlinker unlinker{temporary};
   for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
-  if (::fsync(fd.get()) != 0) throw file_error("write", path, errno);
+  if (::fsync(fd.get()) != 0) fail_file("write", path, errno);
   fd.close();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw file_error("write", path, errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_file("write", path, errno);
   unlinker.path.clear();
   // Makes the new name durable too. A file system without folder sync loses only durability, so failure is no error.
   const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
@@ -232,14 +234,14 @@ void check_writable(const fs::path& given_path) {
   const fs::path folder = path.parent_path().empty() ? "." : path.parent_path();
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) throw file_error("write", path, EISDIR);
-    if (::access(path.c_str(), W_OK) != 0) throw file_error("write", path, errno);
+    if (S_ISDIR(info.st_mode)) fail_file("write", path, EISDIR);
+    if (::access(path.c_str(), W_OK) != 0) fail_file("write", path, errno);
     return;
   }
-  if (::stat(folder.c_str(), &info) != 0) throw file_error("write", path, errno);
-  if (!S_ISDIR(info.st_mode)) throw file_error("write", path, ENOTDIR);
+  if (::stat(folder.c_str(), &info) != 0) fail_file("write", path, errno);
+  if (!S_ISDIR(info.st_mode)) fail_file("write", path, ENOTDIR);
   if (::access(folder.c_str(), W_OK) != 0 && !(fs::exists(path) && ::access(path.c_str(), W_OK) == 0)) {
-    throw file_error("write", path, errno);
+    fail_file("write", path, errno);
   }
 }
 

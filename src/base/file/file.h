@@ -25,6 +25,7 @@ namespace toroid {
 //
 // "cannot <action> <path>: <text of errno>", with the next step that fits the errno.
 Error file_error(std::string_view action, const std::string& path, int error_number);
+[[noreturn]] void fail_file(std::string_view action, const std::string& path, int error_number);  // throws it
 
 // Opened for reading. Refuses anything but a regular file, without waiting for a FIFO's writer.
 Fd open_regular(const std::string& path, struct stat& info);

@@ -156,7 +156,7 @@ void* LoadedLibrary::symbol(const std::string& symbol_name) const {
 }
 
 void refuse_closed_library(const std::string& symbol, const std::string& library) {
-  internal_error(__FILE__, __LINE__, "the library is open", formatted("symbol '{}' asked of the closed library '{}'", symbol, library));
+  internal_error(__FILE__, __LINE__, "the library is open", "symbol '{}' asked of the closed library '{}'", symbol, library);
 }
 
 }  // namespace toroid

@@ -58,7 +58,7 @@ bool is_same_content(const struct stat& a, const struct stat& b) {
 std::string target_of_link(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
-  if (size < 0) throw file_error("read the link", path, errno);
+  if (size < 0) fail_file("read the link", path, errno);
   target.resize(static_cast<size_t>(size));
   return target;
 }
@@ -102,7 +102,7 @@ void refuse_changed(const IsMeant& is_meant) {
   for (const Mapping* mapping = mappings; mapping != nullptr; mapping = mapping->next) {
     if (!mapping->is_used) continue;
     note_lost(*mapping);
-    if (is_meant(*mapping) && is_changed(*mapping)) throw changed_file_error(mapping->path);
+    if (is_meant(*mapping) && is_changed(*mapping)) fail_changed_file(mapping->path);
   }
 }
 
@@ -186,7 +186,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (size == 0) return;  // mmap refuses an empty range
   if (size > kCopiedBytes) {
     void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (address == MAP_FAILED) throw file_error("map", path, errno);
+    if (address == MAP_FAILED) fail_file("map", path, errno);
     bytes_ = {static_cast<const std::byte*>(address), size};
     try {
       mapping_ = registered(path_, before, address);
@@ -201,12 +201,12 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   while (filled < size) {
     const ssize_t count = ::read(fd.get(), copy_->data() + filled, size - filled);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw file_error("read", path, errno);
+    if (count < 0) fail_file("read", path, errno);
     if (count == 0) break;
     filled += static_cast<size_t>(count);
   }
   struct stat after;
-  if (filled != size || ::fstat(fd.get(), &after) != 0 || !is_same_content(before, after)) throw changed_file_error(path_);
+  if (filled != size || ::fstat(fd.get(), &after) != 0 || !is_same_content(before, after)) fail_changed_file(path_);
   bytes_ = {reinterpret_cast<const std::byte*>(copy_->data()), size};
 }
 
@@ -241,7 +241,7 @@ MappedFile::~MappedFile() {
 void refuse_changed_files() {
   refuse_changed([](const Mapping&) { return true; });
   const std::lock_guard lock(mutex);
-  if (first_changed()) throw changed_file_error(*first_changed());
+  if (first_changed()) fail_changed_file(*first_changed());
 }
 
 void refuse_changed_files(std::span<const std::span<const std::byte>> memory) {
@@ -270,6 +270,8 @@ std::optional<std::string> first_lost_file() {
   }
   return first_lost();
 }
+
+void fail_changed_file(const std::string& path) { throw changed_file_error(path); }
 
 Error changed_file_error(const std::string& path) {
   return Error(ErrorKind::Environment, formatted("{} was changed while it was in use", path))

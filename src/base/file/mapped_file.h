@@ -69,5 +69,6 @@ std::optional<std::string> first_lost_file();
 // "PATH was changed while it was in use".
 class Error;
 Error changed_file_error(const std::string& path);
+[[noreturn]] void fail_changed_file(const std::string& path);  // throws it
 
 }  // namespace toroid

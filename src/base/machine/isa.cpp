@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 
 namespace toroid {
@@ -95,10 +96,9 @@ void refuse_missing_instructions(const Isa& needed, std::string_view what, const
     if (needed.*extra.member && !(here.*extra.member)) missing.push_back(extra.name);
   }
   if (missing.empty()) return;
-  throw Error(ErrorKind::Environment, formatted("{} needs the instruction set {}; this machine has {}, and lacks {}", what, needed.name(),
-                                                here.name(), joined(missing, ", ")))
-      .help(!help.empty() ? std::move(help)
-                          : formatted("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name()));
+  if (help.empty()) help = formatted("for this machine compile with TOROID_ISA={}, or without TOROID_ISA on it", here.name());
+  fail(ErrorKind::Environment, Help{help}, "{} needs the instruction set {}; this machine has {}, and lacks {}", what, needed.name(),
+       here.name(), joined(missing, ", "));
 }
 
 std::vector<Isa> fallbacks_of(Isa best) {

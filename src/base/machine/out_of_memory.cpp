@@ -38,4 +38,22 @@ void out_of_threads(std::string_view doing, const std::system_error& refusal) {
          "raise the limit on threads (ulimit -u) or on memory (ulimit -v), or close other programs", thread_error);
 }
 
+void refuse_typed(std::string_view doing) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    out_of_memory(doing);
+  } catch (const std::system_error& refusal) {
+    out_of_threads(doing, refusal);
+  }
+}
+
+void refuse_typed(uint64_t bytes, std::string_view what) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    out_of_memory(bytes, what);
+  }
+}
+
 }  // namespace toroid

@@ -29,16 +29,18 @@ class OutOfMemory : public Error {
 // The same for a thread that the system refuses; any other refusal is thrown again.
 [[noreturn]] void out_of_threads(std::string_view doing, const std::system_error& refusal);
 
+// In a handler of any exception: throws what these two functions say, or it again. Out of line, for each of their calls is an instance.
+[[noreturn]] void refuse_typed(std::string_view doing);
+[[noreturn]] void refuse_typed(uint64_t bytes, std::string_view what);
+
 // What `f` gives. Throws Error{Environment} in the place of a std::bad_alloc, and of the std::system_error of a thread that cannot be
 // started.
 template <class F>
 decltype(auto) with_typed_memory(std::string_view doing, F&& f) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    out_of_memory(doing);
-  } catch (const std::system_error& refusal) {
-    out_of_threads(doing, refusal);
+  } catch (...) {
+    refuse_typed(doing);
   }
 }
 
@@ -47,8 +49,8 @@ template <class F>
 decltype(auto) asking_for(uint64_t bytes, std::string_view what, F&& f) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    out_of_memory(bytes, what);
+  } catch (...) {
+    refuse_typed(bytes, what);
   }
 }
 

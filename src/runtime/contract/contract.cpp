@@ -24,7 +24,7 @@ std::string signature(const ToroidContract& contract) {
 }
 
 [[noreturn]] void refuse(const ToroidContract& contract, std::string message) {
-  throw Error(ErrorKind::InvalidInput, std::move(message)).help(signature(contract));
+  fail(ErrorKind::InvalidInput, Help{signature(contract)}, "{}", message);
 }
 
 [[noreturn]] void refuse_size(const ToroidContract& contract, int32_t input, int32_t dim, int64_t actual, const std::string& needed) {
@@ -37,7 +37,7 @@ std::string values_text(const ToroidExpression& expression, const CallSizes& val
   std::string text;
   for (int32_t symbol : rows(expression.symbols, expression.num_symbols)) {
     const std::optional<int64_t> value = values.find(symbol);
-    text += formatted("{}{} = {}", text.empty() ? "" : ", ", values.contract().symbols[symbol].name, value ? std::to_string(*value) : "?");
+    text += formatted("{}{} = {}", text.empty() ? "" : ", ", values.contract().symbols[symbol].name, value ? formatted("{}", *value) : "?");
   }
   return text;
 }
@@ -156,7 +156,7 @@ CallSizes bind_sizes(const ToroidContract& contract, std::span<const InputShape>
     const int64_t size = size_of(check.input, check.dim), needed = values.evaluate(check.expected);
     if (size == needed) continue;
     const ToroidExpression& expected = expression_of(contract, check.expected);
-    std::string text = std::to_string(needed);
+    std::string text = formatted("{}", needed);
     if (expected.num_symbols > 0) text += formatted(" ({}, with {})", expected.text, values_text(expected, values));
     refuse_size(contract, check.input, check.dim, size, text);
   }

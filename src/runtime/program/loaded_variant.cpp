@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
 #include "runtime/program/form_choice.h"
@@ -106,8 +107,8 @@ void LoadedVariant::check(int32_t result, std::string_view name) const {
   const std::string_view kernel = is_known ? tables.steps[step].name : "?", origin = is_known ? tables.steps[step].origin : "";
   if (result >> 28 == 3) out_of_memory(formatted("computing '{}' of {}", kernel, name));
   if (result >> 28 == 5)
-    throw Error(ErrorKind::Internal, formatted("a Halide pipeline of kernel '{}' of {} refuses its buffers", kernel, name))
-        .help("compile for the device cpu, which does without Halide");
+    fail(ErrorKind::Internal, Help{"compile for the device cpu, which does without Halide"},
+         "a Halide pipeline of kernel '{}' of {} refuses its buffers", kernel, name);
   const bool divided = result >> 28 == 2;
   std::string message = divided ? "an integer is divided by zero" : "an index read from a tensor is out of bounds";
   const int64_t index = std::exchange(bad_index_[0], 0), size = std::exchange(bad_index_[1], 0);

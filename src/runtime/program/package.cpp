@@ -60,11 +60,11 @@ void append_checksums(std::string& bytes, std::span<const std::span<const std::b
   finish();
 }
 
-Error refused(std::string message) {
-  return Error(ErrorKind::InvalidInput, std::move(message)).help("copy it again, or make it again with 'toroid compile MODEL -o FILE.so'");
-}
+constexpr Help kCopyAgain{"copy it again, or make it again with 'toroid compile MODEL -o FILE.so'"};
 
-Error damaged(const std::string& path, std::string_view what) { return refused(formatted("{} is damaged: {}", path, what)); }
+[[noreturn]] void refuse_damaged(const std::string& path, std::string_view what) {
+  fail(ErrorKind::InvalidInput, kCopyAgain, "{} is damaged: {}", path, what);
+}
 
 // The description's bytes.
 std::string_view description_of(const std::string& path, std::string_view file) {
@@ -82,7 +82,7 @@ std::string_view description_of(const std::string& path, std::string_view file) 
   const uint64_t size = *take_number(footer);
   const Checksum sum = *take_checksum(footer);
   if (size > before_footer || checksum(bytes_of(file.substr(before_footer - size, size + kNumberBytes))) != sum) {
-    throw damaged(path, "its description, which lies at its end, is not as it was written");
+    refuse_damaged(path, "its description, which lies at its end, is not as it was written");
   }
   return file.substr(before_footer - size, size);
 }
@@ -101,8 +101,8 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
   if (first_bad == count) return;
   refuse_changed_files({&package.weights, 1});
   const uint64_t begin = offset + first_bad * kChunk;
-  throw damaged(package.path, formatted("its weights, between the bytes {} and {}, are not as they were written", begin,
-                                        begin + chunk(package.weights, first_bad).size()));
+  refuse_damaged(package.path, formatted("its weights, between the bytes {} and {}, are not as they were written", begin,
+                                         begin + chunk(package.weights, first_bad).size()));
 }
 
 // Throws for missing instructions before it reads the whole file.
@@ -116,7 +116,7 @@ Package check_package(const std::string& path, std::string_view file, std::share
   const std::optional<uint64_t> offset = take_number(rest), size = take_number(rest);
   const std::optional<Checksum> library = take_checksum(rest);
   if (!isa || !library || *offset > described || *size != described - *offset || rest.size() != chunks_of(*size) * kChecksumBytes) {
-    throw damaged(path, "its description does not fit it");
+    refuse_damaged(path, "its description does not fit it");
   }
   package.isa = parse_isa(isa->substr(isa->rfind(',') + 1));
   if (is_to_run) refuse_missing_instructions(package.isa, path);
@@ -125,7 +125,7 @@ Package check_package(const std::string& path, std::string_view file, std::share
   package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
   if (checksum(bytes_of(package.library)) != *library) {
     refuse_changed_files({&package.weights, 1});
-    throw damaged(path, formatted("its library, the first {} bytes, is not as it was written", *offset));
+    refuse_damaged(path, formatted("its library, the first {} bytes, is not as it was written", *offset));
   }
   check_weights(package, rest, *offset, pool);
   if (trust != nullptr) require_signature(*trust, signature, file, *offset > 0, path, pool);
@@ -149,7 +149,7 @@ Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust)
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);
   if (bytes < 0 || offset > weights.size() || size > weights.size() - offset) {
-    throw refused(formatted("{} is incomplete: the weight '{}' is missing", path, name));
+    fail(ErrorKind::InvalidInput, kCopyAgain, "{} is incomplete: the weight '{}' is missing", path, name);
   }
   const std::span<const std::byte> taken = weights.subspan(offset, size);
   offset = aligned_part(offset + size);

@@ -28,7 +28,7 @@ std::unique_ptr<const KernelPlan> plan_alone(std::string_view kernel, std::span<
   const std::string name = linked_name(kernel, inputs, output);
   if (const LinkedKernel* const linked = find_linked_kernel(name); linked != nullptr && linked->plan != nullptr) return linked->plan(call);
   if (kernel.starts_with("library.")) fail(ErrorKind::Unsupported, "library kernel '{}' is not available", kernel);
-  internal_error(__FILE__, __LINE__, "the kernel is linked", formatted("no library kernel is called '{}'", name));
+  internal_error(__FILE__, __LINE__, "the kernel is linked", "no library kernel is called '{}'", name);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fail.h"
 #include "base/format.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/linked/linked_kernels.h"
@@ -52,8 +53,7 @@ const KernelFamily& ChoiceRegistry::family(std::string_view name) const {
   for (const KernelFamily& family : families_) {
     if (family.name == name) return family;
   }
-  throw Error(ErrorKind::InvalidOption, formatted("no kernel has the family '{}'", name))
-      .help(formatted("the families are {}", names_of(families_)));
+  fail(ErrorKind::InvalidOption, Help{formatted("the families are {}", names_of(families_))}, "no kernel has the family '{}'", name);
 }
 
 const KernelFamily& ChoiceRegistry::taking(const Problem& problem) const {
@@ -109,8 +109,7 @@ std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, 
       if (implementation.name == alone) return plan_unfused_epilogue(implementation, *of.columns_dim, call);
     }
   }
-  throw Error(ErrorKind::InvalidOption, formatted("{} has no choice '{}'", family, choice))
-      .help(formatted("its choices are {}", names_of(implementations)));
+  fail(ErrorKind::InvalidOption, Help{formatted("its choices are {}", names_of(implementations))}, "{} has no choice '{}'", family, choice);
 }
 
 ChoiceRegistry::Cheapest ChoiceRegistry::cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const {
