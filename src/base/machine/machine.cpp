@@ -81,17 +81,14 @@ Machine from_environment() {
 
 }  // namespace
 
-namespace machine_details {
+constinit std::atomic<const Machine*> machine_details::in_use{nullptr};
 
-constinit std::atomic<const Machine*> in_use{nullptr};
-
-const Machine& find() {
+const Machine& machine() {
+  if (const Machine* const known = machine_details::in_use.load(std::memory_order_acquire)) return *known;
   static const Machine found = from_environment();
   const Machine* expected = nullptr;
-  return in_use.compare_exchange_strong(expected, &found) ? found : *expected;
+  return machine_details::in_use.compare_exchange_strong(expected, &found) ? found : *expected;
 }
-
-}  // namespace machine_details
 
 std::string Machine::name() const { return isa.name().append(emulates_amx ? kEmulatedAmx : ""); }
 

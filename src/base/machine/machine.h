@@ -46,14 +46,11 @@ bool is_intel();
 
 namespace machine_details {
 extern constinit std::atomic<const Machine*> in_use;  // null until the first question
-const Machine& find();
 }  // namespace machine_details
 
-// Throws Error{InvalidOption} or Error{Environment} for a wrong TOROID_MACHINE.
-inline const Machine& machine() {
-  const Machine* const known = machine_details::in_use.load(std::memory_order_acquire);
-  return known != nullptr ? *known : machine_details::find();
-}
+// Throws Error{InvalidOption} or Error{Environment} for a wrong TOROID_MACHINE. Not in line: library kernels ask at a hundred places, which
+// would be 3 KB of a small package.
+[[gnu::pure]] const Machine& machine();
 
 // What the code of this process was linked for, as names of machines: "baseline,avx512+vnni". Null, as in toroid itself and in the run
 // library (all_code.cpp), for all; a package defines it where it leaves kernels out.

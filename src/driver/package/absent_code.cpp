@@ -57,21 +57,26 @@ bool multiplies_otherwise(std::string_view kernel) {
 }
 
 constexpr int64_t kScatteredDepth = 8;  // shorter sums are element by element (macrokernel.cpp)
+constexpr int64_t kDotColumns = 4;      // at once (gemm_small_m.cpp)
 
 // Does a product take the function, one of the microkernels?
 bool takes(const codegen::ProductShape& product, std::string_view level, const Microkernel& function) {
-  if (product.rows && function.rows > *product.rows) return false;
   if (function.name.ends_with("pairs")) return false;  // of convolutions
+  const GemmMicrokernels& kernels = *MicrokernelSets<float>::all[static_cast<size_t>(parse_isa(level).level)];
+  const int64_t step = function.vectors > 0 ? kernels.row_step[function.vectors - 1] : 1;
+  if (product.rows && function.rows >= *product.rows + step) return false;
   if (function.name.ends_with("scattered") && product.depth.value_or(0) >= kScatteredDepth) return false;
   if (!product.columns) return true;
-  const GemmMicrokernels& kernels = *MicrokernelSets<float>::all[static_cast<size_t>(parse_isa(level).level)];
   const int64_t panel = kernels.panel_width(), rest = *product.columns % panel;
   return (*product.columns >= panel && function.vectors == kernels.vectors) ||
          (rest > 0 && function.vectors == (rest + kernels.lanes - 1) / kernels.lanes);
 }
 bool takes_small_m(const codegen::ProductShape& product, const Microkernel& function) {
   if (product.rows && function.rows > *product.rows) return false;
-  return ends_with_name(function.name, "sum_rows") ? product.right_by_rows : product.right_by_columns;
+  if (ends_with_name(function.name, "sum_rows")) return product.right_by_rows;
+  // A column at a time: of products that have not as many as the other one takes.
+  const bool is_single = ends_with_name(function.name, "dots") && function.vectors == 1;
+  return product.right_by_columns && !(is_single && product.columns.value_or(0) >= kDotColumns);
 }
 
 bool is_taken(const PackageNeeds& needs, const Function& function) {

@@ -62,6 +62,24 @@ TEST(AbsentCode, IsThatOfMatricesThatLieOtherwise) {
   EXPECT_EQ(absent(kFewRows, {{.rows = 1}}), (Names{"rows", "columns"}));
 }
 
+TEST(AbsentCode, IsThatOfSingleColumnsWhereThereAreFour) {
+  constexpr std::string_view kColumns =
+      "avx512 single toroid::small_m_levels::Avx512::dots<2, 1>(long)\n"
+      "avx512 columns toroid::small_m_levels::Avx512::dots<2, 4>(long)\n";
+  EXPECT_EQ(absent(kColumns, {{.columns = 4}}), Names{"single"});
+  EXPECT_EQ(absent(kColumns, {{.columns = 3}}), Names{});
+  EXPECT_EQ(absent(kColumns, {{.columns = {}}}), Names{});
+}
+
+// Strips of one vector have rows in pairs.
+TEST(AbsentCode, KeepsThePairThatAnOddRowIsIn) {
+  constexpr std::string_view kStrips =
+      "avx512 narrow6 toroid::microkernel_f32_levels::Avx512::multiply<6, 1>(std::span<toroid::Run const>)\n"
+      "avx512 narrow8 toroid::microkernel_f32_levels::Avx512::multiply<8, 1>(std::span<toroid::Run const>)\n";
+  EXPECT_EQ(absent(kStrips, {{.rows = 5, .columns = 10, .depth = 100}}), Names{"narrow8"});
+  EXPECT_EQ(absent(kStrips, {{.rows = 4, .columns = 10, .depth = 100}}), (Names{"narrow6", "narrow8"}));
+}
+
 TEST(AbsentCode, OfAPortablePackageIsEmulationAlone) {
   const Isa levels[] = {parse_isa("avx512"), parse_isa("avx2"), parse_isa("baseline")};
   const std::vector<Machine> code = code_of_levels(levels, true);

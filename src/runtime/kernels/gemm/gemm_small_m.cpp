@@ -293,19 +293,32 @@ void for_few_rows(int64_t m, int64_t most, F f) {
   for (int64_t i = 0; i < m; i += most) f(i, std::min(most, m - i));
 }
 
+// Some rows with at most kDotColumns columns of `b`. Fewer than those are the last ones of as many, of which the others are done again, unless
+// there are none.
+void multiply_by_columns(const Kernels& kernel, int64_t rows, int64_t k, const float* a, int64_t a_row, const Matrix& b, Range columns,
+                         float* c, int64_t c_row) {
+  const auto r = static_cast<size_t>(rows - 1);
+  const int64_t count = columns.size(), again = kDotColumns - count;
+  if (again == 0) return kernel.dots[r](k, a, a_row, b.at(0, columns.first), b.column, c, c_row);
+  if (again > columns.first) {
+    for (int64_t j = 0; j < count; ++j) kernel.dot[r](k, a, a_row, b.at(0, columns.first + j), b.column, c + j, c_row);
+    return;
+  }
+  float block[kFewRows][kDotColumns];
+  kernel.dots[r](k, a, a_row, b.at(0, columns.first - again), b.column, block[0], kDotColumns);
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(block[i] + again, count, c + i * c_row);
+}
+
 // A few rows, whose elements in `a` are contiguous, with contiguous columns of `b`.
 void few_rows_by_columns(RuntimePool& pool, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, float* c, int64_t c_row) {
   const Kernels& kernel = kernels();
   constexpr int64_t kBlock = 4 * kDotColumns;
   pool.parallel_for((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
     const int64_t last = std::min(n, end * kBlock);
-    for (int64_t j = begin * kBlock; j < last;) {
-      const int64_t columns = j + kDotColumns <= last ? kDotColumns : 1;
+    for (int64_t j = begin * kBlock; j < last; j += kDotColumns) {
       for_few_rows(m, kernel.most_rows, [&](int64_t i, int64_t rows) {
-        const Dots dots = (columns == 1 ? kernel.dot : kernel.dots)[static_cast<size_t>(rows - 1)];
-        dots(k, a.at(i, 0), a.row, b.at(0, j), b.column, c + i * c_row + j, c_row);
+        multiply_by_columns(kernel, rows, k, a.at(i, 0), a.row, b, {j, std::min(j + kDotColumns, last)}, c + i * c_row + j, c_row);
       });
-      j += columns;
     }
   });
 }

@@ -24,12 +24,22 @@ constexpr int64_t kPanelsWorthACopy = 4;
 Scratch scratch_for_block;
 Scratch scratch_for_copy;
 
-// Rows cut into strips of nearly the same length, the longer ones first. Short strips take less time than two divisions each.
+// Rows cut into strips of nearly the same length, in steps of so many, the longer ones first. Short strips take less time than two divisions
+// each.
 struct Strips {
-  Strips(int64_t rows, int64_t most)
-      : count((rows + most - 1) / most), shorter(rows / std::max<int64_t>(1, count)), longer_ones(rows - count * shorter) {}
-  int64_t first_row(int64_t strip) const { return strip * shorter + std::min(strip, longer_ones); }
-  int64_t count, shorter, longer_ones;
+  Strips(int64_t rows, int64_t most, int64_t step)
+      : rows(rows),
+        step(step),
+        count((rows + most - 1) / most),
+        shorter(steps() / std::max<int64_t>(1, count)),
+        longer_ones(steps() - count * shorter) {}
+  int64_t first_row(int64_t strip) const { return std::min(rows, (strip * shorter + std::min(strip, longer_ones)) * step); }
+
+  int64_t rows, step, count;
+  int64_t shorter, longer_ones;  // in steps
+
+ private:
+  int64_t steps() const { return step == 1 ? rows : (rows + 1) / 2; }
 };
 
 // Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the
@@ -37,7 +47,7 @@ struct Strips {
 template <class Element>
 void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
-  const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
+  const GemmMicrokernelsOf<Element>& kernels = *b.kernels;
   const int64_t width = b.width(panel), panel_row = b.row(panel);
   // The strip's rows, whose output is `out` then.
   int64_t row = strips.first_row(some.first);
@@ -50,8 +60,8 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
   };
   const int64_t vectors = width / kernels.lanes;
   // Strips that are a row longer have a function if the shorter ones have.
-  if (const auto offsets = elements.scattered();
-      !offsets.empty() && !b.is_in_pairs(panel) && kernels.multiply_scattered[strips.shorter - 1][vectors - 1] != nullptr) {
+  if (const auto offsets = elements.scattered(); !offsets.empty() && !b.is_in_pairs(panel) && strips.step == 1 &&
+                                                 kernels.multiply_scattered[strips.shorter - 1][vectors - 1] != nullptr) {
     const Element* const data = b.part(panel, {0, b.depth});
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
@@ -78,10 +88,13 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
       const AheadOf<Element> share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
-      const int64_t r = strip.size() - 1;
-      const MultiplyStripOf<Element> multiply =
-          b.is_in_pairs(panel) ? kernels.multiply_pairs[r][b.halves() - 1] : kernels.multiply[r][vectors - 1];
-      multiply(runs.subspan(begin, end - begin), &rows[static_cast<size_t>(strip.first)], data, out, share);
+      const std::span<const Element* const> its_rows = rows.subspan(static_cast<size_t>(strip.first), static_cast<size_t>(strip.size()));
+      const std::span<const Run> its_runs = runs.subspan(begin, end - begin);
+      if (b.is_in_pairs(panel)) {
+        kernels.multiply_pairs[strip.size() - 1][b.halves() - 1](its_runs, its_rows.data(), data, out, share);
+      } else {
+        kernels.multiply_strip(vectors, its_runs, its_rows, data, out, share);
+      }
     }
     done += depth;
     begin = end;
@@ -145,7 +158,7 @@ template <class Element>
 void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements,
                    std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
                    const FetchingOf<Element>& fetching) {
-  const GemmMicrokernelsOf<Element>& kernels = gemm_microkernels_of<Element>();
+  const GemmMicrokernelsOf<Element>& kernels = *b.kernels;
   const bool adds_up = b.depth > kDepth;  // parts of the depth
   bool in_registers = false;              // the epilogue
   if constexpr (std::is_same_v<Element, float>) in_registers = !adds_up && is_for_registers(out.epilogue);
@@ -154,8 +167,10 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
     const int64_t width = b.width(panel);
     const int64_t column = b.first_column(panel);
     const int64_t columns = std::min(width, b.columns - column);
-    const int64_t most = b.is_in_pairs(panel) ? kernels.most_rows_in_pairs[b.halves() - 1] : kernels.most_rows[width / kernels.lanes - 1];
-    const Strips strips(static_cast<int64_t>(rows.size()), most);
+    const int64_t vectors = width / kernels.lanes;
+    const Strips strips = b.is_in_pairs(panel)
+                              ? Strips(static_cast<int64_t>(rows.size()), kernels.most_rows_in_pairs[b.halves() - 1], 1)
+                              : Strips(static_cast<int64_t>(rows.size()), kernels.most_rows[vectors - 1], kernels.row_step[vectors - 1]);
     if (out.epilogue == nullptr) {
       const StripOutputOf<Element> to = {out.data + first_row * out.row + column, out.row, columns};
       multiply_panel(b, panel, elements, rows, strips, {0, strips.count}, to, fetching.is_on, after);

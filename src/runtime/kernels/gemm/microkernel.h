@@ -1,6 +1,7 @@
 // The innermost loops of products: a strip of a few rows and one panel of columns, whose sums live in registers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,6 +46,7 @@ struct StripOutputOf {
   // column if there are residuals.
   const ToroidPostOps* finish = nullptr;
   const float* residual = nullptr;
+  int64_t missing_rows = 0;  // the last ones of a strip whose rows are in pairs: 1 where it has an odd number
 };
 
 // out[i, j] = (add ? out[i, j] : 0) + sum over the elements p of the runs, of which there is one at least, of rows[i][p] * b[p * width +
@@ -74,6 +76,7 @@ struct GemmMicrokernelsOf {
   int lanes;                                                         // of a vector
   int vectors;                                                       // of a whole panel
   int most_rows[kMostVectors];                                       // of a strip, by vectors - 1
+  int row_step[kMostVectors];                                        // by vectors - 1: there are functions for its multiples
   MultiplyStripOf<Element> multiply[kMostNarrowRows][kMostVectors];  // by rows - 1 and vectors - 1; null beyond most_rows
   // By rows - 1 and vectors - 1 too: of float32, in strips and panels as large images have; else null, and runs serve.
   MultiplyScatteredOf<Element> multiply_scattered[kMostNarrowRows][kMostVectors];
@@ -82,6 +85,17 @@ struct GemmMicrokernelsOf {
   MultiplyPairedStripOf<Element> multiply_pairs[kMostNarrowRows][kMostHalves];
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
+  // With a panel of so many vectors; the rows are any number up to most_rows.
+  void multiply_strip(int64_t vectors, std::span<const Run> runs, std::span<const Element* const> rows, const Element* b,
+                      const StripOutputOf<Element>& out, AheadOf<Element> ahead) const {
+    if (rows.size() % static_cast<size_t>(row_step[vectors - 1]) == 0)
+      return multiply[rows.size() - 1][vectors - 1](runs, rows.data(), b, out, ahead);
+    const Element* in_pairs[kMostNarrowRows];
+    *std::copy(rows.begin(), rows.end(), in_pairs) = rows.back();
+    StripOutputOf<Element> without_last = out;
+    without_last.missing_rows = 1;
+    multiply[rows.size()][vectors - 1](runs, in_pairs, b, without_last, ahead);
+  }
 };
 // By VectorSet.
 template <class Element>

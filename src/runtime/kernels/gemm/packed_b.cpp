@@ -9,6 +9,8 @@
 namespace toroid {
 namespace {
 
+Scratch scratch_for_panel_part;
+
 // Rows of whole vectors, `to_row` elements each.
 template <class Vector>
 TOROID_INLINE void copy_vectors(const float* from, int64_t from_row, int64_t rows, float* to, int64_t to_row) {
@@ -37,12 +39,22 @@ struct PackingLoops {
     }                                                                                                                 \
     static constexpr PackingLoops kLoops = {turn, copy_rows};                                                         \
   };
+}  // namespace
+
+namespace packing_levels {
+
 TOROID_PACKING_LOOPS(Baseline, Vector4, Integers4)
 #ifdef __x86_64__
 TOROID_PACKING_LOOPS(Avx2, Vector8, Integers8, TOROID_AVX2)
 TOROID_PACKING_LOOPS(Avx512, Vector16, Integers16, TOROID_AVX512)
 #endif
 #undef TOROID_PACKING_LOOPS
+
+}  // namespace packing_levels
+
+namespace {
+
+using namespace packing_levels;
 
 const PackingLoops& packing_loops() {
 #ifdef __x86_64__
@@ -168,6 +180,37 @@ template <class Element, class Stored>
 void copy_rows(const MatrixOf<Stored>& from, Range rows, Range columns, Element* to, int64_t to_row) {
   copy_elements(from, rows, columns, to, to_row);
 }
+
+template <class Element>
+int64_t PackedBOf<Element>::row(int64_t panel) const {
+  return is_in_pairs(panel) ? halves() * (kernels->lanes / 2) : width(panel);
+}
+
+template <class Element>
+const Element* PackedBOf<Element>::part(int64_t panel, Range rows) const {
+  if (pack == nullptr) return this->panel(panel) + (rows.first == 0 ? 0 : rows.first * row(panel));
+  auto* const to = scratch_for_panel_part.get<Element>(rows.size() * row(panel));
+  (*pack)(panel, rows, to);
+  return to;
+}
+
+template <class Element>
+int64_t PackedBOf<Element>::panels(int64_t columns) {
+  const int64_t whole = gemm_microkernels_of<Element>().panel_width();
+  return (columns + whole - 1) / whole;
+}
+
+template <class Element>
+bool PackedBOf<Element>::pays_in_pairs(int64_t columns) {
+  const GemmMicrokernelsOf<Element>& set = gemm_microkernels_of<Element>();
+  const int64_t halves = PackedBOf::halves(columns - (panels(columns) - 1) * set.panel_width(), set);
+  return columns > 0 && halves <= GemmMicrokernelsOf<Element>::kMostHalves && set.most_rows_in_pairs[halves - 1] > 0;
+}
+
+template struct PackedBOf<float>;
+template struct PackedBOf<double>;
+template struct PackedBOf<uint32_t>;
+template struct PackedBOf<uint64_t>;
 
 #define TOROID_COPIES(ELEMENT, STORED)                                                                                             \
   template void pack_panels(const MatrixOf<STORED>& b, int64_t depth, int64_t columns, int64_t first, int64_t last, ELEMENT* out); \

@@ -16,8 +16,6 @@ template <class Element>
 using PackPanelOf = std::function<void(int64_t panel, Range rows, Element* out)>;
 using PackPanel = PackPanelOf<float>;
 
-inline Scratch scratch_for_panel_part;
-
 // Panels of columns one after the other, each with its rows one after the other: panel(j)[p * width(j) + i] = b[p, first_column(j) + i].
 // All panels are as wide as the machine's registers allow but the last, which has as many whole vectors as it needs; columns beyond the
 // matrix are 0. If `in_pairs`, of float32 alone, the last panel has half vectors instead, and in pairs of rows each column's two numbers
@@ -30,43 +28,34 @@ struct PackedBOf {
   const Element* data;
   bool in_pairs = false;
   const PackPanelOf<Element>* pack = nullptr;  // then there is no data
+  const GemmMicrokernelsOf<Element>* kernels = &gemm_microkernels_of<Element>();
 
-  int64_t panels() const { return panels(columns); }
+  int64_t panels() const { return (columns + kernels->panel_width() - 1) / kernels->panel_width(); }
   int64_t width(int64_t panel) const {
-    const int64_t lanes = kernels().lanes;
-    return std::min(kernels().panel_width(), (columns - first_column(panel) + lanes - 1) / lanes * lanes);
+    return std::min(kernels->panel_width(), (columns - first_column(panel) + kernels->lanes - 1) / kernels->lanes * kernels->lanes);
   }
-  int64_t first_column(int64_t panel) const { return panel * kernels().panel_width(); }
+  int64_t first_column(int64_t panel) const { return panel * kernels->panel_width(); }
   bool is_in_pairs(int64_t panel) const { return in_pairs && panel + 1 == panels(); }
   // Half vectors of the last panel.
-  int64_t halves() const { return halves(columns - first_column(panels() - 1)); }
+  int64_t halves() const { return halves(columns - first_column(panels() - 1), *kernels); }
   // Elements of a panel's row.
-  int64_t row(int64_t panel) const { return is_in_pairs(panel) ? halves() * (kernels().lanes / 2) : width(panel); }
+  int64_t row(int64_t panel) const;
   const Element* panel(int64_t panel) const { return data + first_column(panel) * depth; }
   // These rows of a panel. If they are packed now, they are this thread's until it asks for others.
-  const Element* part(int64_t panel, Range rows) const {
-    if (pack == nullptr) return this->panel(panel) + (rows.first == 0 ? 0 : rows.first * row(panel));
-    auto* const to = scratch_for_panel_part.get<Element>(rows.size() * row(panel));
-    (*pack)(panel, rows, to);
-    return to;
-  }
+  const Element* part(int64_t panel, Range rows) const;
 
-  static int64_t panels(int64_t columns) { return (columns + kernels().panel_width() - 1) / kernels().panel_width(); }
+  static int64_t panels(int64_t columns);
   // Elements of the whole.
   static int64_t size(int64_t depth, int64_t columns) {
-    const int64_t lanes = kernels().lanes;
+    const int64_t lanes = gemm_microkernels_of<Element>().lanes;
     return (columns + lanes - 1) / lanes * lanes * depth;
   }
   // Is the last panel of so many columns multiplied more quickly in pairs? Only of an even depth.
-  static bool pays_in_pairs(int64_t columns) {
-    const int64_t last = columns - (panels(columns) - 1) * kernels().panel_width(), halves = PackedBOf::halves(last);
-    return columns > 0 && halves <= GemmMicrokernelsOf<Element>::kMostHalves && kernels().most_rows_in_pairs[halves - 1] > 0;
-  }
+  static bool pays_in_pairs(int64_t columns);
 
  private:
-  static const GemmMicrokernelsOf<Element>& kernels() { return gemm_microkernels_of<Element>(); }
-  static int64_t halves(int64_t columns) {
-    const int64_t half = kernels().lanes / 2;
+  static int64_t halves(int64_t columns, const GemmMicrokernelsOf<Element>& kernels) {
+    const int64_t half = kernels.lanes / 2;
     return (columns + half - 1) / half;
   }
 };

@@ -193,8 +193,8 @@ class InWidenedPanels : public NarrowPanels<1> {
       for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
         float* const to = sums + first * width;
         if (first > 0)
-          return kernels.multiply[count - 1][vectors - 1]({&run, 1}, &rows[static_cast<size_t>(first)], wide, {to, width, width, adds},
-                                                          {nullptr, 0});
+          return kernels.multiply_strip(vectors, {&run, 1}, std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(count)),
+                                        wide, {to, width, width, adds}, {nullptr, 0});
         const float* strip[GemmMicrokernels::kMostRows];
         for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
         narrow_kernels()[count - 1][vectors - 1](depth.size(), strip, bytes, to, width, adds, wide);
