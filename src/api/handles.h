@@ -2,10 +2,11 @@
 // closed first is first, and not before 256 are. So a pointer to something that was closed not long ago is known to be one.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <forward_list>
 #include <memory>
 #include <mutex>
 
@@ -48,7 +49,11 @@ class Handles {
       all.first_closed_ = handle->next_closed;
       --all.num_closed_;
     } else {
-      handle = &all.handles_.emplace_back();
+      if (all.unused_ == 0) {
+        all.blocks_.emplace_front();
+        all.unused_ = all.blocks_.front().size();
+      }
+      handle = &all.blocks_.front()[--all.unused_];
     }
     handle->value = std::move(value);
     if constexpr (requires { handle->use; }) handle->use.open();
@@ -101,7 +106,9 @@ class Handles {
   }
 
   std::mutex mutex_;
-  std::deque<Handle> handles_;
+  // In blocks: one by one they would lie between what is given back, and keep its pages.
+  std::forward_list<std::array<Handle, 16>> blocks_;
+  size_t unused_ = 0;  // of the first block
   Handle *first_closed_ = nullptr, *last_closed_ = nullptr;
   size_t num_closed_ = 0;
 };

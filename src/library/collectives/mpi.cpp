@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -286,10 +287,20 @@ Handle Mpi::operation(Reduction reduction, DType dtype) {
 
 namespace {
 
-// By thread: thread-local memory would make packages need the dynamic linker's. It changes with a call, not with an operation.
+// By thread: thread-local memory would make packages need the dynamic linker's. It changes with a call, not with an operation. A list, for
+// only the threads that run are in it, and each package has its code.
 struct Given {
+  struct OfThread {
+    std::thread::id thread;
+    const Communicator* communicator;
+  };
+  std::list<OfThread>::iterator here() {
+    return std::find_if(of_threads.begin(), of_threads.end(),
+                        [](const OfThread& each) { return each.thread == std::this_thread::get_id(); });
+  }
+
   std::mutex mutex;
-  std::map<std::thread::id, const Communicator*> of_threads;
+  std::list<OfThread> of_threads;
 };
 Given& given() {
   static Given* const given = new Given;
@@ -297,16 +308,19 @@ Given& given() {
 }
 const Communicator* given_here() {
   const std::lock_guard<std::mutex> lock(given().mutex);
-  const auto found = given().of_threads.find(std::this_thread::get_id());
-  return found == given().of_threads.end() ? nullptr : found->second;
+  const auto found = given().here();
+  return found == given().of_threads.end() ? nullptr : found->communicator;
 }
 void give(const Communicator* communicator) {
   const std::lock_guard<std::mutex> lock(given().mutex);
-  if (communicator == nullptr) {
-    given().of_threads.erase(std::this_thread::get_id());
-  } else {
-    given().of_threads[std::this_thread::get_id()] = communicator;
-  }
+  const auto found = given().here();
+  const bool is_there = found != given().of_threads.end();
+  if (communicator != nullptr && is_there)
+    found->communicator = communicator;
+  else if (communicator != nullptr)
+    given().of_threads.push_front({std::this_thread::get_id(), communicator});
+  else if (is_there)
+    given().of_threads.erase(found);
 }
 
 }  // namespace

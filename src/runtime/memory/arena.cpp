@@ -1,10 +1,9 @@
 #include "runtime/memory/arena.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <array>
+#include <cstdlib>
 #include <numeric>
-#include <tuple>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -28,18 +27,38 @@ struct Peak {
 
 // The most that is alive at once, and when.
 Peak peak_of(std::span<const ArenaRequest> requests) {
-  std::map<int64_t, int64_t> change;
-  for (const ArenaRequest& request : requests) {
-    change[request.first_step] += aligned(request.bytes);
-    change[request.last_step + 1] -= aligned(request.bytes);
-  }
+  // Two events for each: it begins, it has ended.
+  const size_t count = requests.size();
+  const auto step_of = [&](size_t event) { return event < count ? requests[event].first_step : requests[event - count].last_step + 1; };
+  std::vector<size_t> events(2 * count);
+  std::iota(events.begin(), events.end(), size_t{0});
+  sort_indices(events, [&](size_t a, size_t b) { return step_of(a) < step_of(b); });
   Peak peak;
   int64_t alive = 0;
-  for (const auto& [step, bytes] : change) {
-    alive += bytes;
+  for (size_t i = 0; i < events.size();) {
+    const int64_t step = step_of(events[i]);
+    for (; i < events.size() && step_of(events[i]) == step; ++i)
+      alive += events[i] < count ? aligned(requests[events[i]].bytes) : -aligned(requests[events[i] - count].bytes);
     if (alive > peak.bytes) peak = {alive, step};
   }
   return peak;
+}
+
+// Orders in which temporaries are placed: large ones first; those of the peak first, so that nothing is in their way; in the order of time;
+// those of the peak and long ones first; those near the peak first.
+constexpr int kOrders = 5;
+
+// What an order goes by, the largest first.
+std::array<int64_t, 3> rank(int order, const ArenaRequest& request, int64_t peak) {
+  const bool is_at_peak = request.first_step <= peak && peak <= request.last_step;
+  const int64_t distance = is_at_peak ? 0 : std::min(std::abs(request.first_step - peak), std::abs(request.last_step - peak));
+  switch (order) {
+    case 0: return {request.bytes};
+    case 1: return {is_at_peak, request.bytes};
+    case 2: return {-request.first_step, request.bytes};
+    case 3: return {is_at_peak, request.last_step - request.first_step, request.bytes};
+    default: return {-distance, request.bytes};
+  }
 }
 
 // Each in this order goes to the smallest gap that fits between those that are alive at the same time, or behind them all.
@@ -85,24 +104,6 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
   for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kArenaAlignment;
   if (!all.fits()) fail(ErrorKind::InvalidInput, "the temporaries of a call have more bytes than 63 bits count");
   const Peak peak = peak_of(requests);
-  const auto is_at_peak = [&](const ArenaRequest& r) { return r.first_step <= peak.step && peak.step <= r.last_step; };
-  const auto steps = [](const ArenaRequest& r) { return r.last_step - r.first_step; };
-  using Before = std::function<bool(const ArenaRequest&, const ArenaRequest&)>;
-  // Large ones first; those of the peak first, so that nothing is in their way; in the order of time; long ones first.
-  const Before orders[] = {
-      [](const ArenaRequest& a, const ArenaRequest& b) { return a.bytes > b.bytes; },
-      [&](const ArenaRequest& a, const ArenaRequest& b) { return std::pair(is_at_peak(a), a.bytes) > std::pair(is_at_peak(b), b.bytes); },
-      [](const ArenaRequest& a, const ArenaRequest& b) { return std::pair(a.first_step, b.bytes) < std::pair(b.first_step, a.bytes); },
-      [&](const ArenaRequest& a, const ArenaRequest& b) {
-        return std::tuple(is_at_peak(a), steps(a), a.bytes) > std::tuple(is_at_peak(b), steps(b), b.bytes);
-      },
-      [&](const ArenaRequest& a, const ArenaRequest& b) {
-        auto distance = [&](const ArenaRequest& r) {
-          return is_at_peak(r) ? 0 : std::min(std::abs(r.first_step - peak.step), std::abs(r.last_step - peak.step));
-        };
-        return std::pair(distance(a), b.bytes) < std::pair(distance(b), a.bytes);
-      },
-  };
   ArenaPlan best;
   std::vector<size_t> best_order;
   auto try_order = [&](std::vector<size_t> order) {
@@ -112,10 +113,10 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
     best_order = std::move(order);
     return true;
   };
-  for (const Before& before : orders) {
+  for (int each = 0; each < kOrders; ++each) {
     std::vector<size_t> order(requests.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    sort_indices(order, [&](size_t a, size_t b) { return before(requests[a], requests[b]); });
+    sort_indices(order, [&](size_t a, size_t b) { return rank(each, requests[a], peak.step) > rank(each, requests[b], peak.step); });
     try_order(std::move(order));
     if (best.bytes <= peak.bytes || requests.size() > kMostOrdered) break;
   }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fail.h"
@@ -76,23 +76,28 @@ int RuntimePool::threads_for(int threads) {
   return usable_processors();
 }
 
-std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
-  static std::map<int, std::weak_ptr<RuntimePool>> pools;
+[[gnu::cold]] std::shared_ptr<RuntimePool> RuntimePool::shared(int threads) {
+  struct Known {
+    int threads;
+    std::weak_ptr<RuntimePool> pool;
+  };
+  static std::vector<Known> all;
   threads = threads_for(threads);
   const std::lock_guard lock(PoolsOfProcess::mutex_of_shared);
-  std::weak_ptr<RuntimePool>& known = pools[threads];
-  std::shared_ptr<RuntimePool> pool = known.lock();
-  if (!pool) known = pool = std::make_shared<RuntimePool>(threads);
+  auto known = std::find_if(all.begin(), all.end(), [&](const Known& each) { return each.threads == threads; });
+  if (known == all.end()) known = all.insert(known, {threads, {}});
+  std::shared_ptr<RuntimePool> pool = known->pool.lock();
+  if (!pool) known->pool = pool = std::make_shared<RuntimePool>(threads);
   return pool;
 }
 
-RuntimePool::RuntimePool(int threads, std::vector<int> processors) : processors_(std::move(processors)) {
+[[gnu::cold]] RuntimePool::RuntimePool(int threads, std::vector<int> processors) : processors_(std::move(processors)) {
   threads = threads_for(threads);
   start_workers(threads - 1);
   PoolsOfProcess::add(this);
 }
 
-void RuntimePool::start_workers(int count) {
+[[gnu::cold]] void RuntimePool::start_workers(int count) {
   try {
     workers_.reserve(static_cast<size_t>(count));
     shares_ = std::vector<Share>(static_cast<size_t>(count) + 1);
@@ -104,7 +109,7 @@ void RuntimePool::start_workers(int count) {
 }
 
 // In the child of a fork, which one thread runs. What the threads were at is lost with the call of the parent that they did it for.
-void RuntimePool::forget_workers() {
+[[gnu::cold]] void RuntimePool::forget_workers() {
   lost_workers_ = threads_ - 1;
   new std::vector<std::thread>(std::move(workers_));  // there is nothing to join: they are left behind
   workers_.clear();
@@ -114,7 +119,7 @@ void RuntimePool::forget_workers() {
   error_ = nullptr;
 }
 
-RuntimePool::~RuntimePool() {
+[[gnu::cold]] RuntimePool::~RuntimePool() {
   if (host_.parallel_for == nullptr) PoolsOfProcess::remove(this);
   stop_ = true;
   epoch_.fetch_add(1);

@@ -2,8 +2,8 @@
 
 #include <link.h>
 
-#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -55,12 +55,16 @@ std::string path_in_maps(uintptr_t address) {
   for (std::string_view rest = maps; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    uintptr_t begin = 0, end = 0;
-    const char* const last = line.data() + line.size();
-    const auto first = std::from_chars(line.data(), last, begin, 16);
-    if (first.ptr == last || std::from_chars(first.ptr + 1, last, end, 16).ec != std::errc()) continue;
+    // "7f5e1c000000-7f5e1c021000 r-xp …"
+    uintptr_t ends[2] = {};
+    size_t place = 0;
+    for (const char letter : line) {
+      const int digit = letter >= '0' && letter <= '9' ? letter - '0' : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+      if (digit < 0 && ++place == std::size(ends)) break;
+      if (digit >= 0) ends[place] = ends[place] << 4 | static_cast<uintptr_t>(digit);
+    }
     const size_t slash = line.find('/');
-    if (address >= begin && address < end && slash != line.npos) return std::string(line.substr(slash));
+    if (address >= ends[0] && address < ends[1] && slash != line.npos) return std::string(line.substr(slash));
   }
   return "";
 }

@@ -177,7 +177,9 @@ void RuntimeCallbacks::release_all() { free_.splice(free_.begin(), used_); }
 
 int32_t RuntimeCallbacks::run(Entry* entry, const ToroidCall& call, Call& state) {
   call_ = &state;
-  sites_ = &sites_of_variants_[&state.variant];
+  const auto known = std::find_if(sites_of_variants_.begin(), sites_of_variants_.end(),
+                                  [&](const SitesOfVariant& each) { return each.variant == &state.variant; });
+  sites_ = &(known != sites_of_variants_.end() ? *known : sites_of_variants_.emplace_front(SitesOfVariant{&state.variant})).sites;
   table_.step = observer_ != nullptr || state.variant.num_work > 0 ? Entries::step : nullptr;
   const int32_t failed = entry(table(), &call);
   call_ = nullptr;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <exception>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -92,8 +91,12 @@ class RuntimeCallbacks {
   RuntimePool& pool_;
   PreparedConstants* packed_;
   const HostMemory* memory_;
-  std::map<const ToroidVariant*, CallSites> sites_of_variants_;  // plans point to packed_
-  CallSites* sites_ = nullptr;                                   // of the variant that runs
+  struct SitesOfVariant {
+    const ToroidVariant* variant;
+    CallSites sites = {};
+  };
+  std::list<SitesOfVariant> sites_of_variants_;  // few; plans point to packed_
+  CallSites* sites_ = nullptr;                   // of the variant that runs
   ToroidRuntime table_{};
   StepObserver* observer_ = nullptr;
   Call* call_ = nullptr;

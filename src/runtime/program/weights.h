@@ -2,6 +2,7 @@
 // computes. New weights are another object: a call that runs keeps the one that it began with.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -34,8 +35,9 @@ class Weights {
 
  private:
   struct Prepared {
-    std::once_flag once;
+    std::mutex mutex;  // of what makes it
     std::unique_ptr<HostBytes> bytes;
+    std::atomic<char*> data = nullptr;  // of bytes, when they are there
   };
   std::vector<const void*> constants_;
   std::vector<std::shared_ptr<const void>> owners_;

@@ -67,7 +67,7 @@ class WidenedInput {
     DType dtype;
     std::vector<int32_t> order;
     std::vector<int64_t> sizes, strides;
-    auto operator<=>(const Layout&) const = default;
+    bool operator==(const Layout&) const = default;
   };
 
   void widen(RuntimePool& pool, const ToroidOperand& operand, float* to) const {

@@ -149,7 +149,7 @@ class DepthwiseConvolver : public RowConvolution {
 
   struct FilterVectors {
     FilterLayout filters;
-    auto operator<=>(const FilterVectors&) const = default;
+    bool operator==(const FilterVectors&) const = default;
   };
   // As DepthwiseStrip has them.
   void pack_weights(const KernelCall& call, float* to) const {

@@ -114,7 +114,7 @@ class Convolver : public RowConvolution {
   struct FilterPanels {
     bool in_parts, in_pairs, in_planes;
     FilterLayout filters;
-    auto operator<=>(const FilterPanels&) const = default;
+    bool operator==(const FilterPanels&) const = default;
   };
   FilterPanels layout_of_weights(const ToroidOperand& w) const { return {in_parts_, in_pairs_, in_planes_, filter_layout(w, s_)}; }
 

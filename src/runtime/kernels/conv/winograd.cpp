@@ -136,7 +136,7 @@ class WinogradConvolver final : public KernelPlan {
   struct TransformedFilters {
     int64_t tile;
     FilterLayout filters;
-    auto operator<=>(const TransformedFilters&) const = default;
+    bool operator==(const TransformedFilters&) const = default;
   };
   void transform_filters(const KernelCall& call, float* to) const {
     call.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {

@@ -19,7 +19,7 @@ MatrixOf<Stored> matrix_of_batch(const ToroidOperand& operand, int64_t batch) {
 template <class Packed>
 struct PackedLayout {
   int64_t k, n, row, column;
-  auto operator<=>(const PackedLayout&) const = default;
+  bool operator==(const PackedLayout&) const = default;
 };
 
 // The panels of a call's right side, a constant.

@@ -75,7 +75,7 @@ struct View {
   dnnl_data_type_t type;
   std::vector<int64_t> sizes, strides;
 
-  auto operator<=>(const View&) const = default;
+  bool operator==(const View&) const = default;
   MemoryDesc as_it_lies() const { return {type, sizes, strides}; }
   MemoryDesc as_preferred() const { return {type, sizes, {}}; }
 };
@@ -242,7 +242,7 @@ class Matmul final : public KernelPlan {
     bool has_epilogue;
     int64_t rows, columns;
     View a, b, c;
-    auto operator<=>(const Weights&) const = default;
+    bool operator==(const Weights&) const = default;
   };
 
   View right_of(const Part& part) const {
@@ -381,7 +381,7 @@ class Convolution final : public KernelPlan {
     int64_t out_rows, in_rows, padding_before, padding_after;
     std::vector<int64_t> integers;
     View x, w, y;
-    auto operator<=>(const Weights&) const = default;
+    bool operator==(const Weights&) const = default;
   };
 
   // Of what is no constant; this thread's.

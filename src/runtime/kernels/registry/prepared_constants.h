@@ -1,22 +1,19 @@
 // Constants in the layouts that kernels want, made once in the life of a loaded program: packed weights.
 //
-// A layout is a struct of all that decides what is made of a constant, with `auto operator<=>(const Layout&) const = default`. Layouts of
-// two types are never the same, whatever their numbers.
+// A layout is a struct of all that decides what is made of a constant, with `bool operator==(const Layout&) const = default`. Layouts of two
+// types are never the same, whatever their numbers.
 //
 //   struct TransformedFilters {
 //     int64_t tile, channels;
-//     auto operator<=>(const TransformedFilters&) const = default;
+//     bool operator==(const TransformedFilters&) const = default;
 //   };
 //   prepared.get(weights, TransformedFilters{4, 64}, count, make);
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
+#include <list>
 #include <mutex>
-#include <typeindex>
-#include <utility>
 
 #include "runtime/memory/bump_allocator.h"
 
@@ -31,30 +28,44 @@ class PreparedConstants {
   // no memory.
   template <class Layout>
   const float* get(const void* data, const Layout& layout, int64_t count, const std::function<void(float*)>& make) {
-    return made(entry(data, layout), count, make);
+    return made(entry(data, KindOf<Layout>::kind, &layout), count, make);
   }
 
   int64_t bytes() const;  // of all layouts
 
  private:
-  struct Entry {
-    std::once_flag made;
-    const float* data = nullptr;
+  // What there is of a type of layouts: code for all of them is made once.
+  struct Kind {
+    void* (*copy)(const void* layout);
+    void (*destroy)(void* layout);
+    bool (*are_equal)(const void* layout, const void* other);
   };
   template <class Layout>
-  using Entries = std::map<std::pair<const void*, Layout>, Entry>;
+  struct KindOf {
+    // Not constant, or a linker might take two types' for one.
+    inline static Kind kind = {
+        [](const void* layout) -> void* { return new Layout(*static_cast<const Layout*>(layout)); },
+        [](void* layout) { delete static_cast<Layout*>(layout); },
+        [](const void* layout, const void* other) { return *static_cast<const Layout*>(layout) == *static_cast<const Layout*>(other); }};
+  };
+  struct Entry {
+    Entry(const void* of_constant, const Kind& its_kind, const void* its_layout)
+        : constant(of_constant), kind(its_kind), layout(kind.copy(its_layout)) {}
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    ~Entry() { kind.destroy(layout); }
 
-  template <class Layout>
-  Entry& entry(const void* data, const Layout& layout) {
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<void>& entries = entries_[typeid(Layout)];
-    if (!entries) entries = std::make_shared<Entries<Layout>>();
-    return (*std::static_pointer_cast<Entries<Layout>>(entries))[{data, layout}];
-  }
+    const void* const constant;
+    const Kind& kind;
+    void* const layout;
+    std::mutex mutex;             // of what makes it
+    const float* data = nullptr;  // when it is made
+  };
+  Entry& entry(const void* data, const Kind& kind, const void* layout);
   const float* made(Entry& entry, int64_t count, const std::function<void(float*)>& make);
 
   mutable std::mutex mutex_;
-  std::map<std::type_index, std::shared_ptr<void>> entries_;  // of each type of layout its Entries
+  std::list<Entry> entries_;  // looked through once a plan
   BumpAllocator memory_;
   int64_t bytes_ = 0;
 };

@@ -13,11 +13,11 @@ namespace {
 
 struct Rows {
   int64_t rows, stride;
-  auto operator<=>(const Rows&) const = default;
+  bool operator==(const Rows&) const = default;
 };
 struct Columns {
   int64_t columns, stride;
-  auto operator<=>(const Columns&) const = default;
+  bool operator==(const Columns&) const = default;
 };
 
 TEST(PreparedConstants, AreMadeOnceOfEachConstantAndLayout) {

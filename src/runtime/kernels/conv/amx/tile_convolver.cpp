@@ -15,7 +15,7 @@ constexpr double kCyclesToCopy = 0.15;  // an element of the image
 struct FilterTiles {
   int64_t of_element, of_row;  // of ImageTiles
   FilterLayout filters;
-  auto operator<=>(const FilterTiles&) const = default;
+  bool operator==(const FilterTiles&) const = default;
 };
 
 // The filters that are a tile's columns, each with all its depth.

@@ -15,7 +15,7 @@ struct PackedByteFilters {
   enum class For { Fours, Depthwise } loops;
   FilterLayout filters;
   int64_t taps, words;  // of windows
-  auto operator<=>(const PackedByteFilters&) const = default;
+  bool operator==(const PackedByteFilters&) const = default;
 };
 
 class ByteWindows {

@@ -22,7 +22,7 @@ struct Int4Layout {
   int64_t k, n, groups;
   const void *scales, *zeros;
   int64_t strides[3][2];
-  auto operator<=>(const Int4Layout&) const = default;
+  bool operator==(const Int4Layout&) const = default;
 };
 
 // The weights are the same for all the batch.
