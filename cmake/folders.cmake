@@ -100,8 +100,10 @@ function(toroid_folder name)
   if(ARG_RUN_SIDE)
     # Each file by itself: what else is in a file decides what is inlined into a hot loop. _FORTIFY_SOURCE=3, which Ubuntu's g++ sets, has
     # memcpy check the sizes of vectors that are cut short: a third more code in kernels. From version 13 on g++ leaves a product and an
-    # addition apart where one sum waits for the other; a row's result would then depend on how many rows its tile has.
-    set(run_side_options -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE $<$<CXX_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>)
+    # addition apart where one sum waits for the other; a row's result would then depend on how many rows its tile has. Nothing asks for a
+    # type's name or casts by it: without tables of types packages and libtoroid.so are smaller.
+    set(run_side_options -ffunction-sections -fdata-sections -U_FORTIFY_SOURCE $<$<CXX_COMPILER_ID:GNU>:--param=avoid-fma-max-bits=0>
+        $<$<CONFIG:Release>:-fno-rtti>)
     set_target_properties(toroid_${name} PROPERTIES UNITY_BUILD OFF)
     target_compile_options(toroid_${name} PRIVATE ${run_side_options})
     foreach(part apart apart_too)
