@@ -87,7 +87,10 @@ def rows(torch):
 
 
 def as_module(torch, function):
-    """A module of the function; of a model's results, which come in a class of their own, only the first."""
+    """A module of the function, or of a class of modules; of a model's results, which come in a class of their own, only the first."""
+    if isinstance(function, type):
+        function = function()
+
     class Wrapped(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -26,15 +26,45 @@ class Int4Weights(torch.nn.Module):
         self.sizes = (columns, depth // group, group)
         self.register_buffer("pairs", torch.randint(0, 256, (columns, depth // 2), dtype=torch.uint8))
         self.register_buffer("scales", (torch.rand(columns, depth // group, 1) / 100).float())
-        self.register_buffer("zeros", torch.full((columns, depth // group, 1), 8.0))
+        self.register_buffer("zeros", torch.full((columns, depth // group, 1), 7.5))
 
     def forward(self, x):
         numbers = torch.stack([self.pairs & 15, self.pairs >> 4], -1).reshape(self.sizes).float()
         return x @ ((numbers - self.zeros) * self.scales).reshape(self.sizes[0], -1).to(x.dtype).t()
 
 
+class FloatWeights(torch.nn.Module):
+    def __init__(self, columns, depth):
+        super().__init__()
+        self.register_buffer("weights", (torch.randn(columns, depth) / depth ** 0.5).to(torch.bfloat16))
+
+    def forward(self, x):
+        return x @ self.weights.t()
+
+
+class Layers(torch.nn.Module):
+    """Products one behind the other, as in a step of decoding: weights come from memory, whatever was in the L2 cache before."""
+
+    def __init__(self, depth=4096, inner=14336, pairs=2):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([self.Weights(*sizes) for _ in range(pairs) for sizes in ((inner, depth), (depth, inner))])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return x
+
+
+class FloatLayers(Layers):
+    Weights = FloatWeights
+
+
+class Int4Layers(Layers):
+    Weights = Int4Weights
+
+
 def rows(torch, floor_ms, make):
-    """As further_rows.rows(); operations of 8-bit floats count half."""
+    """As further_rows.rows(); operations of 8-bit floats count half. Large modules are classes, of which those that are wanted are made."""
     results = lambda arguments, found: found
     float8 = lambda *sizes: make(*sizes, dtype=torch.float8_e4m3fn)
     scale = lambda: torch.tensor(0.5, device="cuda")
@@ -44,6 +74,9 @@ def rows(torch, floor_ms, make):
         largest = a.abs().amax(-1, keepdim=True).float() / 448
         return torch._scaled_mm((a / largest).to(torch.float8_e4m3fn), w.t(), largest, t, out_dtype=torch.bfloat16)
 
+    gradient = lambda *sizes: make(*sizes, dtype=torch.float8_e5m2)  # as those of a training step
+    yield ("float8_e5m2", scaled, lambda: (gradient(8192, 4096), float8(4096, 4096), scale(), scale()),
+           floor_ms(operations=8192 * 4096 * 4096), results)
     for rows_, columns, depth in ((8192, 4096, 4096), (4096, 4096, 4096), (64, 14336, 4096)):
         yield (f"float8_{rows_}_{columns}", scaled,
                lambda m=rows_, n=columns, k=depth: (float8(m, k), float8(n, k), scale(), scale()),
@@ -58,6 +91,8 @@ def rows(torch, floor_ms, make):
                floor_ms(2 * columns * depth), results)
         yield f"int8_weights_{m}", Int8Weights(columns, depth), activations, floor_ms(columns * depth), results
         yield f"int4_weights_{m}", Int4Weights(columns, depth), activations, floor_ms(columns * depth // 2), results
+        yield f"layers_{m}", FloatLayers, activations, floor_ms(4 * 2 * columns * depth), results
+        yield f"int4_layers_{m}", Int4Layers, activations, floor_ms(4 * columns * depth // 2), results
 
     def ends(total, experts=32):
         """Of uneven groups, the same in each run."""

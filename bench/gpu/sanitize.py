@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+import narrow_rows
+
 
 def programs(torch):
     """Name, function, inputs; small, but of several tiles in each dim, and ragged where kernels have edges of their own."""
@@ -36,12 +38,15 @@ def programs(torch):
     yield "tiles_64", torch.mm, (make(64, 1024), make(1024, 1024))
     yield "bmm", torch.bmm, (make(6, 256, 128), make(6, 128, 384))
     yield "few_rows", torch.mm, (make(8, 2048), make(2048, 1024))
+    for rows in (1, 8, 16):
+        yield f"int4_{rows}", narrow_rows.Int4Weights(776, 1280), (make(rows, 1280),)
     ends = torch.tensor([0, 130, 131, 500], dtype=torch.int32, device="cuda")
     yield "grouped", lambda x, w, n: torch._grouped_mm(x, w, offs=n), (make(500, 136), make(4, 136, 264), ends)
     yield "grouped_depth", lambda x, g, n: torch._grouped_mm(x.t(), g, offs=n), (make(500, 136), make(500, 264), ends)
     bits = lambda *sizes: make(*sizes, dtype=torch.float8_e4m3fn)
     scaled = lambda a, w, s: torch._scaled_mm(a, w.t(), s, s, out_dtype=torch.bfloat16)
     yield "float8", scaled, (bits(200, 144), bits(272, 144), torch.tensor(0.5, device="cuda"))
+    yield "float8_e5m2", scaled, (make(200, 144, dtype=torch.float8_e5m2), bits(272, 144), torch.tensor(0.5, device="cuda"))
     yield "convolution", lambda x, w, b: f.relu(f.conv2d(x, w, b, padding=1)), (image(4, 64, 28, 28), image(72, 64, 3, 3), make(72))
     yield "convolution_1x1", lambda x, w, r: f.relu(f.conv2d(x, w) + r), (image(4, 64, 28, 28), image(256, 64, 1, 1), image(4, 256, 28, 28))
     yield "convolution_f32", lambda x, w: f.conv2d(x, w, stride=2), (image(2, 16, 21, 21, dtype=single), image(24, 16, 3, 3, dtype=single))
@@ -50,6 +55,7 @@ def programs(torch):
     attention = lambda **how: lambda q, k, v, *mask: f.scaled_dot_product_attention(q, k, v, *mask, **how)
     heads = lambda count, length, width: tuple(make(2, count, length, width) for _ in range(3))
     yield "attention_64", attention(), heads(3, 300, 64)
+    yield "attention_64_causal", attention(is_causal=True), heads(3, 600, 64)
     yield "attention_128_causal", attention(is_causal=True), heads(2, 520, 128)
     q, k, v = heads(1, 2100, 64)
     k[:, :, 700::701] *= 60  # beyond what weights relative to earlier maxima may be
@@ -173,7 +179,8 @@ def main():
                 continue
             torch.manual_seed(0)
             module = Wrapped(function)
-            expected = module(*inputs)
+            expected = module.cuda()(*inputs)
+            module.cpu()
             expected = [each.cpu() for each in (expected if isinstance(expected, tuple) else (expected,))]
             on_host = tuple(each.cpu() for each in inputs)
             file = os.path.join(scratch, f"{name}.in")

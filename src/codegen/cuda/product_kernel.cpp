@@ -52,7 +52,9 @@ class ProductPrinter : public ThreadPrinter {
     take(step, {}, {shape_.rows, shape_.columns, shape_.depth, shape_.inner_batches, shape_.batches});
     print_sizes(sizes);
     const bool is_float8 = shape_.factors == schedule::Factors::Floats8;
-    const std::string_view element = is_float8 ? "e4m3" : storage_type(program_.buffer(shape_.a.buffer).dtype);
+    constexpr std::string_view kFloat8s[2][2] = {{"e4m3", "e4m3_by_e5m2"}, {"e5m2_by_e4m3", "e5m2"}};
+    const std::string_view element =
+        is_float8 ? kFloat8s[shape_.left_e5m2][shape_.right_e5m2] : storage_type(program_.buffer(shape_.a.buffer).dtype);
     const auto work = step.epilogue ? std::optional(schedule::work_of_epilogue(program_, *step.epilogue, step.outputs)) : std::nullopt;
     const bool permuted = schedule::has_permuted_columns(shape_, tiles, work);
     const std::string_view further = shape_.second ? (permuted ? ", true, true" : ", false, true") : permuted ? ", true" : "";

@@ -120,7 +120,10 @@ std::string to_string(const Op& op) {
       [](const Reduce& o) { return fmt::format("reduce.{}(dims={})", to_string(o.op), list(o.dims)); },
       [](const Scan& o) { return fmt::format("scan.{}(dim={})", to_string(o.op), o.dim); },
       [](const Sort& o) { return fmt::format("sort(dim={}, descending={}, stable={})", o.dim, o.descending, o.stable); },
-      [](const Matmul&) -> std::string { return "matmul"; },
+      [](const Matmul& o) {
+        const std::string sides = fmt::format(".float8(left_e5m2={}, right_e5m2={})", o.left_e5m2, o.right_e5m2);
+        return "matmul" + (o.left_e5m2 || o.right_e5m2 ? sides : "");
+      },
       [](const Convolution& o) {
         return fmt::format("convolution(stride={}, padding={}, dilation={}, output_padding={}, transposed={}, groups={})", list(o.stride),
                            list(o.padding), list(o.dilation), list(o.output_padding), o.transposed, sym::to_string(o.groups));

@@ -137,6 +137,12 @@ class OperationReader : public TextReader {
     if (name == "cat") return Cat{dim()};
     if (name == "gather") return Gather{};
     if (name == "matmul") return Matmul{};
+    if (name == "matmul.float8") {
+      Matmul op;
+      op.left_e5m2 = flag("left_e5m2");
+      op.right_e5m2 = flag("right_e5m2");
+      return op;
+    }
     if (name == "sort") {
       Sort op{};
       op.dim = dim();

@@ -34,11 +34,16 @@ class Matcher {
 
 }  // namespace
 
-std::optional<ValueId> bits_of_e4m3(const Graph& graph, ValueId factor) {
+std::optional<Float8Factor> as_float8_factor(const Graph& graph, ValueId factor) {
   const Matcher match(graph);
   const auto half = match.input_of<Cast>(factor, DType::F16);
-  const auto chosen = half ? match.input_of<Bitcast>(*half, DType::I16) : std::nullopt;
-  const Node* where = chosen ? match.pointwise(*chosen, ScalarOp::Where) : nullptr;
+  const auto bits = half ? match.input_of<Bitcast>(*half, DType::I16) : std::nullopt;
+  if (!bits) return std::nullopt;
+  if (const auto wide = match.left_of(*bits, ScalarOp::ShiftLeft, 8)) {
+    const auto own = match.input_of<Cast>(*wide, DType::U8);
+    return own ? std::optional(Float8Factor{*own, DType::F8E5M2, 1}) : std::nullopt;
+  }
+  const Node* where = match.pointwise(*bits, ScalarOp::Where);
   if (where == nullptr || !match.is_number(where->inputs[1], 0x7e00)) return std::nullopt;
   const auto magnitude = match.left_of(where->inputs[0], ScalarOp::Eq, 0x7f);
   const Node* both = match.pointwise(where->inputs[2], ScalarOp::BitOr);
@@ -46,7 +51,8 @@ std::optional<ValueId> bits_of_e4m3(const Graph& graph, ValueId factor) {
   const auto wide = match.left_of(*magnitude, ScalarOp::BitAnd, 0x7f);
   const auto sign = match.left_of(both->inputs[1], ScalarOp::ShiftLeft, 8);
   if (!wide || !sign || match.left_of(*sign, ScalarOp::BitAnd, 0x80) != wide) return std::nullopt;
-  return match.input_of<Cast>(*wide, DType::U8);
+  const auto own = match.input_of<Cast>(*wide, DType::U8);
+  return own ? std::optional(Float8Factor{*own, DType::F8E4M3FN, 1.0 / 256}) : std::nullopt;
 }
 
 }  // namespace toroid

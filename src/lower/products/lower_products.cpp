@@ -237,14 +237,14 @@ bool Lowering::may_take_float8(const Node& node) const {
   constexpr int64_t kFewRows = 16;
   if (!options_.products_of_float8 || options_.realise_all || !std::holds_alternative<Matmul>(node.op) || !is_main_graph()) return false;
   const std::vector<sym::Expr>& made = sizes(node.outputs[0]);
-  return made.size() == 2 && sym::evaluate_hint(made[0]) > kFewRows && bits_of_e4m3(graph_, node.inputs[0]) &&
-         bits_of_e4m3(graph_, node.inputs[1]);
+  return made.size() == 2 && sym::evaluate_hint(made[0]) > kFewRows && as_float8_factor(graph_, node.inputs[0]) &&
+         as_float8_factor(graph_, node.inputs[1]);
 }
 
 // False where they do not lie as tensor cores take them: rows of the left side and columns of the right one in pieces of 16 bytes.
 bool Lowering::lower_float8_matmul(const Node& node) {
-  const loop::Operand left = operand(*bits_of_e4m3(graph_, node.inputs[0]), false);
-  const loop::Operand right = operand(*bits_of_e4m3(graph_, node.inputs[1]), false);
+  const Float8Factor of_left = *as_float8_factor(graph_, node.inputs[0]), of_right = *as_float8_factor(graph_, node.inputs[1]);
+  const loop::Operand left = operand(of_left.bits, false), right = operand(of_right.bits, false);
   const auto lies_along = [](const loop::Operand& side, size_t dim) {
     return side.strides[dim].is_const(1) && is_in_pieces(side.sizes[dim]) && is_in_pieces(side.strides[1 - dim]) &&
            is_in_pieces(side.offset);
@@ -252,9 +252,10 @@ bool Lowering::lower_float8_matmul(const Node& node) {
   if (!lies_along(left, 1) || !lies_along(right, 0)) return false;
   const ValueId id = node.outputs[0];
   const BufferId out = new_buffer(graph_.value(id).name + "_sums", DType::F32, sizes(id));
-  add_computation(loop::Call{node.op, {left, right}}, {out}, {node.provenance});
+  const Matmul op{.left_e5m2 = of_left.dtype == DType::F8E5M2, .right_e5m2 = of_right.dtype == DType::F8E5M2};
+  add_computation(loop::Call{op, {left, right}}, {out}, {node.provenance});
   const std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-  const ExprId factor = exprs().literal(kHalfOfE4M3 * kHalfOfE4M3, DType::F32);
+  const ExprId factor = exprs().literal(of_left.scale * of_right.scale, DType::F32);
   define(id, axes, exprs().compute(ScalarOp::Mul, {exprs().load(out, axes, DType::F32), factor}), {node.provenance});
   realise_if_worth_it(id);
   return true;

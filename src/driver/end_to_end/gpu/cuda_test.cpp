@@ -540,9 +540,11 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("f16", 11, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 1, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 40, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
-  // Copied into shared memory: blocks have one tile, the last of fewer columns; or two.
+  // Copied into shared memory: blocks have one tile, the last of fewer columns; or two; or blocks share tiles.
   expect_as_evaluated(product_of_int4("bf16", 3, 12730, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("f16", 7, 17024, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 3, 72, 1024, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 11, 200, 1280, 256), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.
@@ -585,19 +587,21 @@ TEST(EmulatedCuda, MultipliesByWeightsOf8BitFloats) {
 }
 // Both factors are 8-bit floats, with scales of rows and columns or one for all: a GPU's tensor cores multiply them as halves.
 TEST(EmulatedCuda, MultipliesScaled8BitFloats) {
-  for (const std::string_view float8 : {"f8e4m3fn", "f8e5m2"}) {
+  const std::pair<const char*, const char*> kSides[] = {
+      {"f8e4m3fn", "f8e4m3fn"}, {"f8e5m2", "f8e5m2"}, {"f8e4m3fn", "f8e5m2"}, {"f8e5m2", "f8e4m3fn"}};
+  for (const auto& [left, right] : kSides) {
     for (const int rows : {5, 70}) {
       const std::string text = fmt::format(R"(
 graph(x: bf16[{0}, 64], w: bf16[136, 64], px: f32[{0}, 1], pw: f32[1, 136], ps: f32[1], b: bf16[136]) {{
   a: {1}[{0}, 64] = aten::to.dtype(x, dtype.{1})
-  c: {1}[136, 64] = aten::to.dtype(w, dtype.{1})
-  t: {1}[64, 136] = aten::t(c)
+  c: {2}[136, 64] = aten::to.dtype(w, dtype.{2})
+  t: {2}[64, 136] = aten::t(c)
   y: bf16[{0}, 136] = aten::_scaled_mm(a, t, px, pw, b, none, dtype.bf16)
   z: bf16[{0}, 136] = aten::_scaled_mm(a, t, ps, ps, none, none, dtype.bf16)
   g: bf16[{0}, 136] = aten::gelu(z)
   return y, g
 }})",
-                                           rows, float8);
+                                           rows, left, right);
       expect_as_evaluated(text, {{}}, 2, codegen::Target::EmulatedCuda);
       expect_as_evaluated(text);
     }

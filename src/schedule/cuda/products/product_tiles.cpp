@@ -267,6 +267,8 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   ProductShape shape{.rows = a.sizes[rank - 2], .columns = b.sizes[rank - 1], .depth = a.sizes[rank - 1], .a = *left, .b = *right};
   shape.numbers = *numbers;
   shape.factors = *factors;
+  shape.left_e5m2 = std::get<Matmul>(call.op).left_e5m2;
+  shape.right_e5m2 = std::get<Matmul>(call.op).right_e5m2;
   shape.is_for_few_rows = is_for_few_rows;
   for (size_t d = 0; d < batches.size(); ++d) {
     const bool is_inner = d + 1 == batches.size();

@@ -20,8 +20,8 @@ inline constexpr int kMostSharedBytes = 232448;
 enum class Factors : uint8_t { Floats16, Int8, Floats32, Floats8 };
 enum class RightNumbers : uint8_t { OfLeft, Int8, E4M3, E5M2, Int4 };
 
-// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or of the bits of F8E4M3FN in F32 (lower/products/float8_factors.h), or, of
-// few rows, of int8 in I32 and of float32.
+// A batch of products [rows, depth] x [depth, columns] of 16-bit floats, or of the bits of 8-bit floats in F32
+// (lower/products/float8_factors.h), or, of few rows, of int8 in I32 and of float32.
 // Batches are two dims, the outer one of batches / inner_batches.
 struct ProductShape {
   sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
@@ -37,6 +37,7 @@ struct ProductShape {
   // result; a tile has as many of both, half of its columns each.
   std::optional<Side> second = {};
   Factors factors = Factors::Floats16;
+  bool left_e5m2 = false, right_e5m2 = false;  // of Floats8: that they are F8E5M2
   // What the right side's columns, which are contiguous, are made of, if not of the left side's dtype: for products of few rows only. Of
   // four bits, `group` of the depth have one scale and zero in each column, which lie beside each other in `scales`, and the right side's
   // stride is in bytes.

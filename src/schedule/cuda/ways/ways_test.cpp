@@ -15,7 +15,8 @@ namespace toroid::schedule {
 namespace {
 
 Scheduled on_hopper(std::string_view text) {
-  return scheduled(text, cuda_planner(TensorCores::Hopper), {.convolutions_as_loops = true, .convolutions_in_tiles = true});
+  return scheduled(text, cuda_planner(TensorCores::Hopper),
+                   {.convolutions_as_loops = true, .products_of_float8 = true, .convolutions_in_tiles = true});
 }
 
 std::set<std::string> names_of_ways(Scheduled& made, size_t step) {
@@ -118,6 +119,12 @@ graph(x: bf16[512, 1024], w: bf16[768, 1024], b: bf16[768]) {
   y: bf16[512, 768] = aten::linear(x, w, b)
   z: bf16[512, 768] = aten::gelu(y)
   return z
+})"},
+    {"gradients_of_8_bit_floats", R"(
+graph(g: f8e5m2[512, 1024], w: f8e4m3fn[768, 1024], s: f32[]) {
+  t: f8e4m3fn[1024, 768] = aten::t(w)
+  y: bf16[512, 768] = aten::_scaled_mm(g, t, s, s, none, none, dtype.bf16)
+  return y
 })"},
     {"a_batch_of_products", R"(
 graph(x: f16[4, 512, 128], w: f16[4, 128, 768]) {
