@@ -1,5 +1,6 @@
-/* What carries an exception from where it is thrown to its handler, in the place of libgcc's: a sixth of the code, for it knows what g++ and
- * clang++ write for x86-64 alone. Exceptions of a package stay in it (glibc.c: _Unwind_Find_FDE); what it does not know ends the process.
+/* What carries an exception from where it is thrown to its handler, in the place of libgcc's: a sixth of the code, for it knows what g++
+ * and clang++ write for x86-64 alone. Exceptions of a package stay in it (glibc.c: _Unwind_Find_FDE); what it does not know ends the
+ * process.
  *
  * Context has the layout of libgcc's: where a host's thread is cancelled in a package, the C library goes through its frames by the host's
  * libgcc_s.so.1, which gives its own to the package's functions, and the other way round. */

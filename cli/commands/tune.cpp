@@ -50,25 +50,22 @@ std::optional<WithDefault> compare_default(const tune::Decision& decision, int t
 }
 
 // Where mode default seems to lose much, what disturbed the machine, or where the tensors happened to lie, may be why: measured anew, by
-// other processes and for longer, until three of the comparisons agree. Of all of them the one in the middle: a loss that is one stays.
+// other processes and in more rounds, until three of the comparisons agree. A loss that is one stays.
 WithDefault confirmed(const WithDefault& first, tune::TunerOptions options) {
-  constexpr int kAgreeing = 3;
-  constexpr double kLonger = 4;
+  constexpr int kAgreeing = 3, kLonger = 4;
   options.measure.rounds.limit_s *= kLonger;
+  options.measure.rounds.rounds *= kLonger;
   std::vector<WithDefault> all = {first};
-  const auto are_split = [&] {
-    const auto much = std::count_if(all.begin(), all.end(), [](const WithDefault& each) { return each.is_much(); });
-    return std::max<std::ptrdiff_t>(much, std::ssize(all) - much) < kAgreeing;
-  };
+  std::vector<double> ratios = {first.ratio};
   Cache no_cache(StoreOptions{.enabled = false});
-  while (are_split()) {
+  const auto again = [&]() -> std::optional<double> {
     tune::Tuner tuner(runtime_choices(), no_cache, options);
-    const std::optional<WithDefault> again = compare_default(tuner.choose(parse_problem(first.problem)), options.measure.threads);
-    if (!again) break;
-    all.push_back(*again);
-  }
-  std::sort(all.begin(), all.end(), [](const WithDefault& a, const WithDefault& b) { return a.ratio < b.ratio; });
-  return all[all.size() / 2];
+    const std::optional<WithDefault> each = compare_default(tuner.choose(parse_problem(first.problem)), options.measure.threads);
+    if (!each) return std::nullopt;
+    all.push_back(*each);
+    return each->ratio;
+  };
+  return all[tune::index_of_agreed(ratios, kMuch, kAgreeing, again)];
 }
 
 void print_comparisons(std::vector<WithDefault> all, size_t problems) {

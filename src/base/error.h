@@ -15,8 +15,10 @@
 
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/format.h"

@@ -128,6 +128,7 @@ struct Sort {
 
 struct Matmul {                                // [B…, M, K] x [B…, K, N] -> [B…, M, N]; equal batch sizes
   bool left_e5m2 = false, right_e5m2 = false;  // of a call on the bits of 8-bit floats: are they F8E5M2, not F8E4M3FN?
+  bool operator==(const Matmul&) const = default;
 };
 struct Convolution {  // (x [N, C, …], weight, bias?) -> [N, O, …]; cross-correlation
   std::vector<sym::Expr> stride, padding, dilation, output_padding;

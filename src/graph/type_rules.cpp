@@ -355,8 +355,9 @@ class Rules {
     dim_in_range(op.dim, std::max<int64_t>(operand(0).rank(), 1));
     return {tensor(operand(0).dtype, operand(0).sizes), tensor(DType::I64, operand(0).sizes)};
   }
-  std::vector<TensorType> types(const Matmul&) {
+  std::vector<TensorType> types(const Matmul& op) {
     takes(2);
+    require(op == Matmul{}, "a product by the bits of 8-bit floats, which a graph has not");
     const Sizes& a = operand(0).sizes;
     const Sizes& b = operand(1).sizes;
     require(a.size() >= 2 && a.size() == b.size(), "matmul of ranks {} and {}", a.size(), b.size());

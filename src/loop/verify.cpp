@@ -231,6 +231,8 @@ void verify_call(const LoopProgram& program, const Call& call, std::span<const B
   } else if (std::holds_alternative<Matmul>(call.op)) {
     require(operands.size() >= 2 && operands.size() <= 4, "a product of {} operands", operands.size());
     require(made.size() == (operands.size() == 3 ? 2 : 1), "a product has {} results", made.size());
+    const bool is_of_float8 = operands.size() <= 3 && operands[0].dtype == DType::U8 && operands[1].dtype == DType::U8;
+    require(is_of_float8 || std::get<Matmul>(call.op) == Matmul{}, "a product by the bits of 8-bit floats whose operands are not bytes");
     if (operands.size() == 4) return verify_int4(operands);
     if (operands.size() == 3) {  // one left side by two right ones
       const auto with = [&](size_t right) { return Call{.op = call.op, .operands = {call.operands[0], call.operands[right]}}; };
@@ -238,7 +240,7 @@ void verify_call(const LoopProgram& program, const Call& call, std::span<const B
       return verify_call(program, with(2), results.last(1), subgraphs);
     }
     for (TensorType& each : operands) each.dtype = made[0].dtype;  // bytes on both sides, or on the right, are taken as they are
-    expected = result_types(call.op, pointers, made);
+    expected = result_types(Matmul{}, pointers, made);
   } else {
     const bool is_whole = std::holds_alternative<Convolution>(call.op) || std::holds_alternative<Attention>(call.op) ||
                           std::holds_alternative<Sort>(call.op) || std::holds_alternative<Library>(call.op);

@@ -310,7 +310,9 @@ TEST_F(Packages, RunTheLevelThatTheMachineHas) {
 class UnwoundFrames : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(library_, nullptr) << ::dlerror(); }
-  void TearDown() override { ::dlclose(library_); }
+  void TearDown() override {
+    if (library_ != nullptr) ::dlclose(library_);
+  }
   template <class Function>
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));

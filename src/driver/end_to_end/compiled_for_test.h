@@ -118,8 +118,13 @@ inline std::vector<HostTensor> example_inputs(const Program& program, const Symb
 }
 
 // With less optimisation than users have, which takes 0.6 of the time: what is compared are results. Recorded programs (toroid conform)
-// are compiled as users' are, and so is what tests compile otherwise.
-inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = 1,
+// are compiled as users' are, and so is what tests compile otherwise; ./run conform asks for -O3.
+inline int test_optimisation() {
+  const char* const asked = std::getenv("TOROID_TEST_OPTIMISATION");
+  return asked == nullptr ? 1 : std::atoi(asked);
+}
+
+inline CompiledModel compiled(std::string_view text, codegen::Target target = codegen::Target::Cpu, int optimization = test_optimisation(),
                               std::vector<std::string> architectures = {}) {
   return TestSession::get().compile(
       parse_text(text), {.target = target, .architectures = std::move(architectures), .optimization = optimization, .keep_program = true});
@@ -129,7 +134,7 @@ inline CompiledModel compiled(std::string_view text, codegen::Target target = co
 inline void expect_as_evaluated(std::string_view text, const std::vector<SymbolSizes>& calls = {{}}, int threads = 2,
                                 codegen::Target target = codegen::Target::Cpu, std::vector<std::string> architectures = {}) {
   try {
-    const CompiledModel model = compiled(text, target, 1, std::move(architectures));
+    const CompiledModel model = compiled(text, target, test_optimisation(), std::move(architectures));
     Executable executable = model.load(threads);
     const std::vector<bool> sums = made_of_sums_or_products(model.program->graph);
     EvaluateOptions evaluation;

@@ -229,6 +229,8 @@ TEST(Text, MistakesAreToldWithLineAndColumn) {
   EXPECT_EQ(error_of_text("graph(x: f32[2]) {\n  y = exp(x\n"), "2:11: expected ')'");
   EXPECT_EQ(error_of_text("constant 0 \"w\": i8[1] = [3]\ngraph() {\n  w: i8[9] = constant(0)\n  return w\n}"),
             "3:3: the constant is i8[1], not i8[9]");
+  EXPECT_EQ(error_of_text("graph(x: f16[2, 2]) {\n  y = matmul.float8(x, x, left_e5m2=true, right_e5m2=false)\n}"),
+            "2:3: a product by the bits of 8-bit floats, which a graph has not");
   EXPECT_EQ(error_of_text(""), "1:1: expected a graph");
   EXPECT_EQ(error_of_text("graph() { return } graph() { return }"), "1:20: expected the end of the text after the graph");
   EXPECT_EQ(error_of_text("program \"a"), "1:11: expected '\"'");

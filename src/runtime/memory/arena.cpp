@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/error.h"

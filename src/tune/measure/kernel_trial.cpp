@@ -183,7 +183,7 @@ double KernelTrial::time_s(std::string_view choice, uint64_t repetitions, bool c
   };
   if (!cold) run_next();  // whoever ran before left the caches to itself
   std::vector<double> parts_s;
-  for (uint64_t done = 0; done < repetitions; done += runs_in_part) {
+  for (uint64_t done = 0; done < std::max<uint64_t>(repetitions, 1); done += runs_in_part) {
     if (cold) empty_caches();
     const Stopwatch watch;
     for (uint64_t i = 0; i < runs_in_part; ++i) run_next();

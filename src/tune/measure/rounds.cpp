@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <numeric>
 
 namespace toroid::tune {
 namespace {
@@ -45,12 +47,30 @@ std::vector<size_t> turns_of(int round, const std::vector<State>& states) {
 
 double median_undisturbed(std::vector<double> values) {
   constexpr double kDisturbed = 2;
-  const double least = *std::min_element(values.begin(), values.end());
-  std::erase_if(values, [&](double value) { return value > kDisturbed * least; });
+  const auto quarter = values.begin() + static_cast<ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  std::erase_if(values, [most = kDisturbed * *quarter](double value) { return value > most; });
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 != 0) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+size_t index_of_agreed(std::vector<double>& ratios, double limit, int agreeing, const std::function<std::optional<double>()>& again) {
+  const auto are_split = [&] {
+    const auto above = std::count_if(ratios.begin(), ratios.end(), [&](double ratio) { return ratio > limit; });
+    return std::max<std::ptrdiff_t>(above, std::ssize(ratios) - above) < agreeing;
+  };
+  while (are_split()) {
+    const std::optional<double> ratio = again();
+    if (!ratio) break;
+    ratios.push_back(*ratio);
+  }
+  std::vector<size_t> order(ratios.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto middle = order.begin() + static_cast<ptrdiff_t>(order.size() / 2);
+  std::nth_element(order.begin(), middle, order.end(), [&](size_t a, size_t b) { return ratios[a] < ratios[b]; });
+  return *middle;
 }
 
 int repetitions_for(double estimate_s, const RoundOptions& options) {

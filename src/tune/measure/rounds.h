@@ -2,7 +2,8 @@
 //
 // Each round runs every contestant in turn, some milliseconds each, so that what slows the machine for a while slows all of them;
 // every second round goes another way, so that nobody always follows the same one. Nobody runs twice in a row either: it would find its own
-// instructions and page tables in the caches, which the others had since. A contestant's time is the median of its rounds, but those that were interrupted.
+// instructions and page tables in the caches, which the others had since. A contestant's time is the median of its rounds but those that
+// were interrupted.
 // Who is clearly slower than the best is not run again, and the whole ends at a time limit.
 #pragma once
 
@@ -41,8 +42,12 @@ std::vector<RoundTimes> time_in_rounds(const std::vector<Contestant>& contestant
 // How often to run what takes so long, to fill a round.
 int repetitions_for(double estimate_s, const RoundOptions& options);
 
-// Of times, at least one. Those that are more than twice the least were interrupted, for a time slice or more, and do not count; of an even
-// number of others it is the mean of the two in the middle.
+// Of times, at least one. Those that are more than twice the lower quartile were interrupted, for a time slice or more, and do not count;
+// of an even number of others it is the mean of the two in the middle.
 double median_undisturbed(std::vector<double> times);
+
+// Of ratios, at least one, and as many more by `again` as it takes until so many agree in being above the limit or not, or there are no
+// more: the index of the one in the middle.
+size_t index_of_agreed(std::vector<double>& ratios, double limit, int agreeing, const std::function<std::optional<double>()>& again);
 
 }  // namespace toroid::tune

@@ -1,5 +1,8 @@
 #include "tune/measure/rounds.h"
 
+#include <optional>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace toroid::tune {
@@ -107,6 +110,27 @@ TEST(Rounds, WhoFailsEndsAlone) {
   EXPECT_EQ(machine.order, "abcbacbc");
   EXPECT_TRUE(times[0].failed);
   EXPECT_EQ(times[1].rounds, 3);
+}
+
+TEST(Rounds, OneLuckyTimeIsNoMeasure) {
+  EXPECT_EQ(median_undisturbed({1, 2.1, 2.1, 2.1, 2.1, 2.1, 2.1, 2.1}), 2.1);
+  EXPECT_EQ(median_undisturbed({9}), 9);
+  EXPECT_EQ(median_undisturbed({9, 1}), 1);
+}
+
+// What `again` gives behind the first, and the ratio that counts.
+double agreed(double first, std::vector<double> further) {
+  std::vector<double> ratios = {first};
+  size_t next = 0;
+  const auto again = [&] { return next < further.size() ? std::optional(further[next++]) : std::nullopt; };
+  const size_t index = index_of_agreed(ratios, 1.15, 3, again);
+  EXPECT_EQ(next, further.size()) << "neither fewer nor more are asked for";
+  return ratios[index];
+}
+TEST(Rounds, ALossIsOneWhereThreeComparisonsAgree) {
+  EXPECT_EQ(agreed(1.3, {1.2, 1.4}), 1.3);
+  EXPECT_EQ(agreed(1.3, {1.0, 1.1, 1.05}), 1.1);
+  EXPECT_EQ(agreed(1.3, {1.0, 1.2, 1.1, 1.4}), 1.2);
 }
 
 TEST(Rounds, OfNobodyAreOver) { EXPECT_TRUE(time_in_rounds({}).empty()); }

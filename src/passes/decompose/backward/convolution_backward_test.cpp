@@ -41,10 +41,10 @@ TEST(ConvolutionBackward, TurnedFiltersGiveWhatTransposedConvolutionsDo) {
     const std::vector<HostTensor> inputs = {saw_teeth(row.grad), saw_teeth(row.x), saw_teeth(row.weight)};
     std::vector<HostTensor> results;
     for (const bool turns_filters : {false, true}) {
-      Program program = parse_text(fmt::format(
-          "graph(g: {0}, x: {1}, w: {2}) {{\n"
-          "  d: {1}, e: {2}, f: f64[] = aten::convolution_backward(g, x, w, [0], {3}, [true, true, false])\n  return d\n}}\n",
-          f64(row.grad), f64(row.x), f64(row.weight), row.geometry));
+      Program program = parse_text(
+          fmt::format("graph(g: {0}, x: {1}, w: {2}) {{\n"
+                      "  d: {1}, e: {2}, f: f64[] = aten::convolution_backward(g, x, w, [0], {3}, [true, true, false])\n  return d\n}}\n",
+                      f64(row.grad), f64(row.x), f64(row.weight), row.geometry));
       decompose(program, {.turns_filters = turns_filters});
       verify(program, Level::Core);
       const bool is_transposed = std::ranges::any_of(program.graph.nodes(), [](const Node& node) {

@@ -293,8 +293,8 @@ void for_few_rows(int64_t m, int64_t most, F f) {
   for (int64_t i = 0; i < m; i += most) f(i, std::min(most, m - i));
 }
 
-// Some rows with at most kDotColumns columns of `b`. Fewer than those are the last ones of as many, of which the others are done again, unless
-// there are none.
+// Some rows with at most kDotColumns columns of `b`. Fewer than those are the last ones of as many, of which the others are done again,
+// unless there are none.
 void multiply_by_columns(const Kernels& kernel, int64_t rows, int64_t k, const float* a, int64_t a_row, const Matrix& b, Range columns,
                          float* c, int64_t c_row) {
   const auto r = static_cast<size_t>(rows - 1);

@@ -24,8 +24,8 @@ constexpr int64_t kPanelsWorthACopy = 4;
 Scratch scratch_for_block;
 Scratch scratch_for_copy;
 
-// Rows cut into strips of nearly the same length, in steps of so many, the longer ones first. Short strips take less time than two divisions
-// each.
+// Rows cut into strips of nearly the same length, in steps of so many, the longer ones first. Short strips take less time than two
+// divisions each.
 struct Strips {
   Strips(int64_t rows, int64_t most, int64_t step)
       : rows(rows),

@@ -1,7 +1,7 @@
 // Constants in the layouts that kernels want, made once in the life of a loaded program: packed weights.
 //
-// A layout is a struct of all that decides what is made of a constant, with `bool operator==(const Layout&) const = default`. Layouts of two
-// types are never the same, whatever their numbers.
+// A layout is a struct of all that decides what is made of a constant, with `bool operator==(const Layout&) const = default`. Layouts of
+// two types are never the same, whatever their numbers.
 //
 //   struct TransformedFilters {
 //     int64_t tile, channels;
@@ -10,6 +10,7 @@
 //   prepared.get(weights, TransformedFilters{4, 64}, count, make);
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>

@@ -61,6 +61,7 @@ class DualProducts {
     const auto* first = std::get_if<CallStep>(&steps_[at_first]);
     auto& second = std::get<CallStep>(steps_[at_second]);
     if (first == nullptr || first->epilogue || !is_plain_product(*first)) return false;
+    if (std::get<Matmul>(first->call.op) != std::get<Matmul>(second.call.op)) return false;  // 8-bit floats of two kinds
     const BufferId result = first->outputs[0];
     const std::vector<loop::Operand>&its = first->call.operands, &own = second.call.operands;
     if (!is_same_matrix(its[0], own[0]) || !contains(second.epilogue->reads, result) || !is_for_one_step(result)) return false;

@@ -44,6 +44,15 @@ graph(x: f16[2, 512, 1024], w: f16[3072, 1024], b: f16[3072], v: f16[3072, 1024]
   y: f16[2, 512, 3072] = aten::mul.Tensor(s, u)
   return y
 })"},
+    {"not_of_8_bit_floats_of_two_kinds", "kernel kernel call kernel call kernel", R"(
+graph(x: f8e4m3fn[4096, 2048], w: f8e4m3fn[5632, 2048], v: f8e5m2[5632, 2048], s: f32[]) {
+  a: f8e4m3fn[2048, 5632] = aten::t(w)
+  b: f8e5m2[2048, 5632] = aten::t(v)
+  g: bf16[4096, 5632] = aten::_scaled_mm(x, a, s, s, none, none, dtype.bf16)
+  u: bf16[4096, 5632] = aten::_scaled_mm(x, b, s, s, none, none, dtype.bf16)
+  y: bf16[4096, 5632] = aten::mul.Tensor(g, u)
+  return y
+})"},
     {"of_one_row_through_the_ring", "dual 8x16", R"(
 graph(x: bf16[1, 2048], w: bf16[5632, 2048], v: bf16[5632, 2048]) {
   g: bf16[1, 5632] = aten::linear(x, w)

@@ -19,9 +19,9 @@ struct BandPositions {
 // of 64 bytes of channels, those apart that strided filters see apart; a tile's rows are then 16 places that follow each other, for any
 // filter element, and positions between a row's last and the next row's first are computed too. With few channels a tile's rows are places
 // of copied rows of the image that overlap, each with the elements of a row of the filter and others behind them, which meet zeros: of a
-// band of bfloat16 with numbers that are not finite, whose products with zeros would be NaN, the elements of each position are copied. Where
-// that would take many more products, of filters with dilated columns or too many of few elements, they always are, those of all rows of
-// the filter without gaps.
+// band of bfloat16 with numbers that are not finite, whose products with zeros would be NaN, the elements of each position are copied.
+// Where that would take many more products, of filters with dilated columns or too many of few elements, they always are, those of all rows
+// of the filter without gaps.
 class ImageTiles {
  public:
   ImageTiles(AmxType numbers, const ConvolutionShape& s, const ImageStrides& strides);
