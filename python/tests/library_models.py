@@ -49,34 +49,25 @@ def _graph(kind: str, *sizes: int, **named: object) -> Callable[[], Made]:
     return make
 
 
-class _Taking(torch.nn.Module):
-    """A model, of whose output one part is taken."""
+class _Calling(torch.nn.Module):
+    """A model that is called otherwise than by its forward()."""
 
-    def __init__(self, model: torch.nn.Module, take: Callable) -> None:
+    def __init__(self, model: torch.nn.Module, call: Callable) -> None:
         super().__init__()
-        self.model, self.take = model, take
+        self.model, self.call = model, call
 
     def forward(self, *args: object) -> object:
-        return self.take(self.model(*args))
+        return self.call(self.model, *args)
 
 
 def _taking(make: Callable[[], Made], take: Callable) -> Callable[[], Made]:
+    """One part of a model's output."""
+
     def made() -> Made:
         model, args = make()
-        return _Taking(model, take), args
+        return _Calling(model, lambda its, *given: take(its(*given))), args
 
     return made
-
-
-class _Method(torch.nn.Module):
-    """Another method of a model in the place of its forward()."""
-
-    def __init__(self, model: torch.nn.Module, method: str) -> None:
-        super().__init__()
-        self.model, self.method = model, method
-
-    def forward(self, *args: object) -> object:
-        return getattr(self.model, self.method)(*args)
 
 
 _unet = {"block_out_channels": (16, 32), "layers_per_block": 1, "norm_num_groups": 8}
@@ -122,7 +113,7 @@ def _quantizer() -> Made:
     for layer in quantizer.vq.layers:
         layer._codebook.inited.fill_(1)
         layer._codebook.embed.normal_()
-    return _Method(quantizer.vq, "encode"), (randn(2, 16, 20),)
+    return _Calling(quantizer.vq, lambda vq, x: vq.encode(x)), (randn(2, 16, 20),)
 
 
 MODELS: dict[str, Callable[[], Made]] = {
