@@ -1,4 +1,4 @@
-/* What carries an exception from where it is thrown to its handler, in the place of libgcc's: a sixth of the code, for it knows what g++
+/* What carries an exception from where it is thrown to its handler, in the place of libgcc's: a quarter of the code, for it knows what g++
  * and clang++ write for x86-64 alone. Exceptions of a package stay in it (glibc.c: _Unwind_Find_FDE); what it does not know ends the
  * process.
  *

@@ -23,8 +23,8 @@ struct PassCosts {
   std::function<double(const ProductToEstimate&)> product_s = {};
   // Whether products of bytes are quicker than those of float32.
   bool multiplies_bytes = false;
-  // Whether a transposed convolution of stride 1 is slower than a convolution with turned filters.
-  bool turns_filters = false;
+  // Whether a transposed convolution of stride 1 is slower than a convolution with flipped filters.
+  bool flips_filters = false;
   // Of a program whose collective operations run beside its kernels, and of which all processes are compiled alike.
   std::optional<shard::Costs> beside = {};
   // From how many bytes on two processes swap what they add, where that is so and GPUs copy into each other's memory by engines of their

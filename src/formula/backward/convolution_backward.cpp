@@ -70,7 +70,7 @@ Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, 
 }
 
 // [g*O, C, …] -> [g*C, O, …], each filter from its last element to its first.
-Tensor turned_filters(Tensor weight, sym::Expr groups) {
+Tensor flipped_filters(Tensor weight, sym::Expr groups) {
   Builder& b = weight.builder();
   Dims spatial;
   for (int64_t d = 2; d < weight.rank(); ++d) spatial.push_back(d);
@@ -84,8 +84,8 @@ Tensor turned_filters(Tensor weight, sym::Expr groups) {
   return b.reshape(b.permute(b.reshape(flipped, split), order), merged);
 }
 
-// The padding with which a convolution of the gradient with turned filters gives the input's; none where that is no such convolution.
-std::optional<Sizes> padding_of_turned(Tensor weight, const ConvolutionGeometry& g) {
+// The padding with which a convolution of the gradient with flipped filters gives the input's; none where that is no such convolution.
+std::optional<Sizes> padding_of_flipped(Tensor weight, const ConvolutionGeometry& g) {
   Sizes padding;
   for (size_t i = 0; i < g.stride.size(); ++i) {
     padding.push_back(g.dilation[i] * (weight.sizes()[i + 2] - 1) - g.padding[i]);
@@ -94,14 +94,14 @@ std::optional<Sizes> padding_of_turned(Tensor weight, const ConvolutionGeometry&
   return padding;
 }
 
-Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input, bool turns_filters) {
+Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input, bool flips_filters) {
   Builder& b = grad.builder();
   if (g.transposed) {
     Tensor gradient = b.convolution(grad, weight, {}, g.stride, g.padding, g.dilation, false, Sizes(input.size(), 0), g.groups);
     return crop_spatial(gradient, input);
   }
-  if (const auto padding = turns_filters ? padding_of_turned(weight, g) : std::nullopt)
-    return b.convolution(grad, turned_filters(weight, g.groups), {}, g.stride, *padding, g.dilation, false, Sizes(input.size(), 0),
+  if (const auto padding = flips_filters ? padding_of_flipped(weight, g) : std::nullopt)
+    return b.convolution(grad, flipped_filters(weight, g.groups), {}, g.stride, *padding, g.dilation, false, Sizes(input.size(), 0),
                          g.groups);
   Sizes unread;  // elements at the end that no window reaches
   for (size_t i = 0; i < input.size(); ++i) {
@@ -114,7 +114,7 @@ Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, 
 }  // namespace
 
 ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry g, const std::array<bool, 3>& wanted,
-                                          bool turns_filters) {
+                                          bool flips_filters) {
   Builder& b = x.builder();
   const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
   const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
@@ -123,7 +123,7 @@ ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, 
     require_result_sizes(grad, x, weight, g);
   }
   ConvolutionGradients gradients;
-  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial, turns_filters);
+  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial, flips_filters);
   if (wanted[1]) {
     gradients.weight = nothing        ? b.full(weight.sizes(), weight.dtype(), 0.0)
                        : g.transposed ? weight_gradient(grad, x, g, kernel)

@@ -19,9 +19,9 @@ struct ConvolutionGradients {
   Tensor x, weight, bias;
 };
 
-// `grad` is the gradient of convolution(x [N, C, i…], weight, …, geometry). turns_filters: where the stride is 1, the transposed
-// convolution is one with turned filters. Throws Error{InvalidModel} where `grad` has other sizes than that.
+// `grad` is the gradient of convolution(x [N, C, i…], weight, …, geometry). flips_filters: where the stride is 1, the transposed
+// convolution is one with flipped filters. Throws Error{InvalidModel} where `grad` has other sizes than that.
 ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry geometry,
-                                          const std::array<bool, 3>& wanted, bool turns_filters = false);
+                                          const std::array<bool, 3>& wanted, bool flips_filters = false);
 
 }  // namespace toroid::formula

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Tensor> gradients_of(const Decomposer& d, const Args& a, std::string_view input, const formula::ConvolutionGeometry& geometry) {
   const formula::ConvolutionGradients gradients =
-      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a), d.turns_filters);
+      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a), d.flips_filters);
   return {gradients.x, gradients.weight, gradients.bias};
 }
 

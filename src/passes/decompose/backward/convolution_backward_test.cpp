@@ -1,4 +1,4 @@
-// The input's gradient of a stride of 1 by a convolution with turned filters, beside that by a transposed convolution.
+// The input's gradient of a stride of 1 by a convolution with flipped filters, beside that by a transposed convolution.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 struct TurnedCase {
   std::vector<int64_t> grad, x, weight;
   std::string_view geometry;  // stride to groups, as the operator takes them
-  bool is_turned;
+  bool is_flipped;
 };
 
 const TurnedCase kTurnedCases[] = {
@@ -40,18 +40,18 @@ TEST(ConvolutionBackward, TurnedFiltersGiveWhatTransposedConvolutionsDo) {
     SCOPED_TRACE(row.geometry);
     const std::vector<HostTensor> inputs = {saw_teeth(row.grad), saw_teeth(row.x), saw_teeth(row.weight)};
     std::vector<HostTensor> results;
-    for (const bool turns_filters : {false, true}) {
+    for (const bool flips_filters : {false, true}) {
       Program program = parse_text(
           fmt::format("graph(g: {0}, x: {1}, w: {2}) {{\n"
                       "  d: {1}, e: {2}, f: f64[] = aten::convolution_backward(g, x, w, [0], {3}, [true, true, false])\n  return d\n}}\n",
                       f64(row.grad), f64(row.x), f64(row.weight), row.geometry));
-      decompose(program, {.turns_filters = turns_filters});
+      decompose(program, {.flips_filters = flips_filters});
       verify(program, Level::Core);
       const bool is_transposed = std::ranges::any_of(program.graph.nodes(), [](const Node& node) {
         const auto* convolution = std::get_if<Convolution>(&node.op);
         return convolution != nullptr && convolution->transposed;
       });
-      EXPECT_EQ(is_transposed, !(turns_filters && row.is_turned));
+      EXPECT_EQ(is_transposed, !(flips_filters && row.is_flipped));
       results.push_back(evaluate(program, inputs)[0]);
     }
     EXPECT_EQ(difference(results[1], results[0], {.sums_or_products = true}), std::nullopt);

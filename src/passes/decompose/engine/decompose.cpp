@@ -402,7 +402,7 @@ class GraphDecomposer {
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     d.has_duals = has_duals_;
     d.multiplies_bytes = options_.multiplies_bytes;
-    d.turns_filters = options_.turns_filters;
+    d.flips_filters = options_.flips_filters;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 

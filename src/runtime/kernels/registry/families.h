@@ -21,8 +21,8 @@ constexpr const char* kNoChannelVectors = "a group has not one channel, nor as m
 constexpr const char* kNoTiles = "the machine has no AMX, or does not let this process use it";
 constexpr const char* kNoVnni = "the machine has no AVX512_VNNI";
 
-// The share of the shorter of computing and moving that the longer one hides: not all, so that of two algorithms that wait for memory the one
-// that computes less is the cheaper one.
+// The share of the shorter of computing and moving that the longer one hides: not all, so that of two algorithms that wait for memory the
+// one that computes less is the cheaper one.
 inline constexpr double kHidden = 0.9;
 // The same of products in vectors by constants.
 inline double hidden_in_vectors(const MachineModel& machine) { return std::min(machine.hidden, kHidden); }

@@ -7,7 +7,7 @@
 namespace toroid {
 namespace {
 
-Scratch scratch_for_turned;  // filters of a tile
+Scratch scratch_for_transposed;  // filters of a tile
 
 // Some panels, whose tiles of columns are split a step after the other.
 class Panels {
@@ -52,16 +52,16 @@ void split_along_rows(const Matrix& b, int64_t depth, Panels& panels) {
   }
 }
 
-// A tile after the other, as columns are read along their rows: what is turned leaves the first-level cache in parts.
+// A tile after the other, as columns are read along their rows: what is transposed leaves the first-level cache in parts.
 void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
   constexpr int64_t kStepsAtOnce = 2, kRowsAtOnce = kStepsAtOnce * kStepElements;
-  alignas(64) float turned[kRowsAtOnce * kTileSide];
+  alignas(64) float transposed[kRowsAtOnce * kTileSide];
   for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
     for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
       const int64_t rows = std::min(kRowsAtOnce, depth - row);
-      pack_sixteen({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), turned);
+      pack_sixteen({b.at(row, panels.column_of(tile)), b.row, b.column}, rows, panels.columns_of(tile), transposed);
       for (int64_t i = 0; i < steps_of(rows); ++i)
-        panels.split(tile, row / kStepElements + i, turned + i * kStepElements * kTileSide, kTileSide, kTileSide);
+        panels.split(tile, row / kStepElements + i, transposed + i * kStepElements * kTileSide, kTileSide, kTileSide);
     }
   }
 }
@@ -89,17 +89,17 @@ bool pack_filters_bf16x3(const Matrix& filters, int64_t channels, int64_t elemen
   // Of whole steps of channels no more than the first-level cache holds while all elements' rows are split.
   const bool are_whole_steps = channels % kStepElements == 0;
   const int64_t at_once = are_whole_steps ? kStepElements : channels;
-  float* const turned = scratch_for_turned.get(at_once * elements * kTileSide);
+  float* const transposed = scratch_for_transposed.get(at_once * elements * kTileSide);
   alignas(64) float step_rows[kStepElements * kTileSide];
   for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
     for (int64_t first = 0; first < channels; first += at_once) {
       pack_sixteen({filters.at(first * elements, panels.column_of(tile)), 1, filters.column}, at_once * elements, panels.columns_of(tile),
-                   turned);
+                   transposed);
       for (int64_t i = 0; i < steps_of(at_once * elements); ++i) {
-        // The step's first row, of what is turned and of the whole.
+        // The step's first row, of what is transposed and of the whole.
         const int64_t row = i * kStepElements, element = row / at_once, channel = row % at_once;
         const int64_t step = (element * channels + first + channel) / kStepElements, rows = std::min(kStepElements, depth - row);
-        const auto line = [&](int64_t r) { return turned + (r % at_once * elements + r / at_once) * kTileSide; };
+        const auto line = [&](int64_t r) { return transposed + (r % at_once * elements + r / at_once) * kTileSide; };
         if (channel + rows <= at_once) {
           panels.split(tile, step, line(row), elements * kTileSide, kTileSide);
           continue;
