@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "driver/compile.h"
-#include "flags.h"
+#include "flags/flags.h"
 
 namespace toroid::cli {
 

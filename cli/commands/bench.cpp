@@ -22,7 +22,7 @@
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
 #include "driver/signature.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "json_text.h"
 #include "runtime/cuda/early_start.h"
 #include "runtime/kernels/registry/machine_limits.h"
@@ -44,7 +44,7 @@ struct BenchFlags {
 };
 
 std::optional<int> read_bench_flags(BenchFlags& given, int argc, const char* const* argv) {
-  Flags flags("bench", "Times a model: median latency of a call, and compile time.");
+  Flags flags("toroid bench", "Times a model: median latency of a call, and compile time.");
   flags.add_option("MODEL", given.model, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", given.inputs, "safetensors with the inputs (default: random)");
   add_device_flag(flags, given.device, "where to run");

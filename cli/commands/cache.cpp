@@ -12,7 +12,7 @@
 #include "driver/compile.h"
 #include "driver/graph_cache.h"
 #include "explain/explain_cache.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "graph/custom/custom_operators.h"
 #include "json_text.h"
 #include "support/files/cache_folder.h"
@@ -143,7 +143,7 @@ int report_count(bool as_json, const char* name, uint64_t count, const std::stri
 }  // namespace
 
 int cmd_cache(int argc, const char* const* argv) {
-  Flags flags("cache", "Looks at and tends the cache of compiled programs.");
+  Flags flags("toroid cache", "Looks at and tends the cache of compiled programs.");
   bool as_json = false;
   auto command = [&](const char* name, const char* what) -> Flags& {
     Flags& command = flags.add_command(name, what);

@@ -99,7 +99,7 @@ int cmd_compare(int argc, const char* const* argv) {
   std::string actual_path, expected_path;
   bool as_json = false;
   AskedTolerance tolerance;
-  Flags flags("compare", "Compares the tensors of two files by name. Exit status 1 where they differ by more than the tolerance.");
+  Flags flags("toroid compare", "Compares the tensors of two files by name. Exit status 1 where they differ by more than the tolerance.");
   flags.add_option("ACTUAL", actual_path, "safetensors, such as 'toroid run' writes").required();
   flags.add_option("EXPECTED", expected_path, "safetensors with what they should be").required();
   tolerance.add_flags(flags);

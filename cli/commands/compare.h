@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arrays.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "interp/compare.h"
 
 namespace toroid::cli {

@@ -16,7 +16,7 @@
 #include "emit_benchmark.h"
 #include "emit_source.h"
 #include "explain/explain_cache.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "runtime/contract/contract.h"
 #include "runtime/cuda/images.h"
 #include "runtime/program/loaded_program.h"
@@ -116,7 +116,7 @@ struct CompileFlags {
 
 std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char* const* argv) {
   CompileModelOptions& options = given.options;
-  Flags flags("compile", "Compiles a model into one shared library that holds its kernels and weights.");
+  Flags flags("toroid compile", "Compiles a model into one shared library that holds its kernels and weights.");
   flags.add_option("MODEL", given.model, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_option("-o,--output", given.output, "the library to write; FILE.a: a static archive, with FILE.h, for a program to link");
   add_device_flag(flags, given.device, "what to compile for");

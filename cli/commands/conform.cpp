@@ -15,7 +15,7 @@
 #include "command.h"
 #include "conform_case.h"
 #include "driver/gpu_binaries.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "isolate.h"
 #include "json_text.h"
 #include "support/process/thread_pool.h"
@@ -110,7 +110,7 @@ void write_json(const std::string& path, const std::vector<ConformCase>& cases, 
 
 int cmd_conform(int argc, const char* const* argv) {
   Options options;
-  Flags flags("conform",
+  Flags flags("toroid conform",
               "Compares models with recorded results: for every NAME.pt2 of a folder, NAME.in.safetensors "
               "and NAME.out.safetensors, and further calls NAME.in2.safetensors, ….");
   flags.add_option("DIR", options.folder, "the folder").required();

@@ -16,7 +16,7 @@
 #include "cache/remote/remote.h"
 #include "cache/store.h"
 #include "command.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "json_text.h"
 #include "library/collectives/mpi.h"
 #include "runtime/cuda/cudnn/api.h"
@@ -247,7 +247,7 @@ void check_libraries(std::vector<Finding>& findings) {
 }  // namespace
 
 int cmd_doctor(int argc, const char* const* argv) {
-  Flags flags("doctor", "Checks what toroid needs of this machine and says how to mend it; exit status 1 when something is wrong.");
+  Flags flags("toroid doctor", "Checks what toroid needs of this machine and says how to mend it; exit status 1 when something is wrong.");
   bool as_json = false;
   flags.add_flag("--json", as_json, "print JSON");
   if (const auto status = flags.read(argc, argv)) return *status;

@@ -18,7 +18,7 @@
 #include "explain/operators.h"
 #include "explain/pairs.h"
 #include "explain/steps.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "json_text.h"
 #include "lower/lower.h"
 #include "passes/pipeline.h"
@@ -37,7 +37,7 @@ struct ExplainFlags {
 std::optional<int> read_explain_flags(ExplainFlags& given, int argc, const char* const* argv) {
   CompileModelOptions& options = given.options;
   ChooseOptions& choose = options.choose;
-  Flags flags("explain", "Says what each step of a model is made of, and why operators are one step or two.");
+  Flags flags("toroid explain", "Says what each step of a model is made of, and why operators are one step or two.");
   flags.add_option("MODEL", given.model, "a .pt2 file, or a program in text form (.txt)").required();
   flags.add_flag("--all", given.all, "name also the pairs that are one step, and those of which one is computed once");
   flags.add_option("--op", given.filter.op,

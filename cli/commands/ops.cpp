@@ -13,7 +13,7 @@
 #include "build_flags.h"
 #include "command.h"
 #include "driver/compile.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "frontend/pt2/import.h"
 #include "graph/custom/custom_operators.h"
 #include "graph/schema.h"
@@ -71,7 +71,7 @@ int list_missing(const std::string& model, const CompileModelOptions& options) {
 int cmd_ops(int argc, const char* const* argv) {
   std::string model;
   CompileModelOptions options;
-  Flags flags("ops", "Lists the operators that toroid supports, or those of a model that it does not.");
+  Flags flags("toroid ops", "Lists the operators that toroid supports, or those of a model that it does not.");
   flags.add_option("--missing", model, "a .pt2 file: list its unsupported operators; exit status 1 when there are some");
   add_operators_flag(flags, options);
   if (const auto status = flags.read(argc, argv)) return *status;

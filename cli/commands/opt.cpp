@@ -18,7 +18,7 @@
 #include "command.h"
 #include "driver/compile.h"
 #include "driver/pipeline/pass_costs.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "graph/custom/custom_operators.h"
 #include "graph/text/text.h"
 #include "lower/text.h"
@@ -156,7 +156,7 @@ int cmd_opt(int argc, const char* const* argv) {
   CompileModelOptions how;
   PassOptions options = {.costs = pass_costs()};
   options.costs.multiplies_bytes = multiplies_bytes(machine().isa);
-  Flags flags("opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
+  Flags flags("toroid opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();
   flags.add_option("--passes", wanted, "in order: " + pass_list()).splits_at(',');
   flags.add_option("--without-pass", options.without, "leave out a pass of 'all'; may be repeated: " + optional_pass_names());

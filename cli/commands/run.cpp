@@ -13,7 +13,7 @@
 #include "compare.h"
 #include "describe.h"
 #include "driver/gpu_binaries.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "runtime/cuda/early_start.h"
 
 namespace toroid::cli {
@@ -72,7 +72,7 @@ int cmd_run(int argc, const char* const* argv) {
   std::string device = "cpu", mode = "default", lock_path;
   LoadOptions options;
   AskedTolerance tolerance;
-  Flags flags("run", "Runs a model on tensors from a file and writes its results, or compares them with expected ones.");
+  Flags flags("toroid run", "Runs a model on tensors from a file and writes its results, or compares them with expected ones.");
   flags.add_option("MODEL", model, "a .pt2 file, a program in text form (.txt), or one that 'toroid compile' made").required();
   flags.add_option("--inputs", inputs_path, "safetensors with the inputs, by name or as in0, in1, …").required();
   flags.add_option("--outputs", outputs_path, "safetensors to write, out0, out1, …");

@@ -11,7 +11,7 @@
 #include "driver/compile.h"
 #include "driver/package/write_compiled.h"
 #include "driver/pipeline/take_part.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "graph/builder.h"
 #include "passes/constant_values.h"
 
@@ -54,7 +54,8 @@ void print_plan(const Program& part, const shard::Plan& plan, int processes, int
 int cmd_shard(int argc, const char* const* argv) {
   std::string path, folder, device = "cpu", cpu = "native";
   CompileModelOptions options;
-  Flags flags("shard", "Cuts a model for several processes: says how, as a file for --shard-rules, and with -o compiles each one's part.");
+  Flags flags("toroid shard",
+              "Cuts a model for several processes: says how, as a file for --shard-rules, and with -o compiles each one's part.");
   flags.add_option("MODEL", path, "a .pt2 file").required();
   flags.add_option("-o,--output", folder, "a folder for the parts: rank0.so, rank1.so, …");
   flags.add_option("--device", device, "what to compile for: cpu, cuda, emulated-cuda").shows_default();

@@ -8,7 +8,7 @@
 #include "base/file/file.h"
 #include "command.h"
 #include "driver/cached_products.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "tune/measure/kernel_trial.h"
 #include "tune/measure/program_trial.h"
 #include "tune/measure/serve.h"
@@ -87,7 +87,7 @@ int cmd_tune(int argc, const char* const* argv) {
   int threads = 0;
   double limit_s = 2;
   bool cold = false, no_cache = false, compares_default = false;
-  Flags flags("tune", "Measures the implementations of problems, as 'matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]'.");
+  Flags flags("toroid tune", "Measures the implementations of problems, as 'matmul.f32(f32[1, 2048], f32[2048, 1000]) -> f32[1, 1000]'.");
   flags.add_option("PROBLEM", problems, "a library kernel's operands, as in docs/tuning.md");
   flags.add_option("--file", file, "more problems, one a line, as in bench/problems.txt");
   flags.add_flag("--compare-default", compares_default, "print how far what mode default takes is from the quickest, the worst ten");
@@ -137,7 +137,8 @@ int cmd_tune(int argc, const char* const* argv) {
 int cmd_tuning_worker(int argc, const char* const* argv) {
   int gpu = 0;
   bool keeps_products = false;
-  Flags flags("tuning-worker", "Runs kernels and programs for the toroid process that started it, which talks to it over standard input.");
+  Flags flags("toroid tuning-worker",
+              "Runs kernels and programs for the toroid process that started it, which talks to it over standard input.");
   flags.add_option("--gpu", gpu, "the number of the GPU that programs run on").between(0, 1023).shows_default();
   flags.add_flag("--keep-products", keeps_products, "keep in the cache which of a library's kernels were the quickest for its calls");
   if (const auto status = flags.read(argc, argv)) return *status;

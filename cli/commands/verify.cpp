@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/package.h"
 #include "support/signing.h"
@@ -14,7 +14,8 @@ namespace toroid::cli {
 int cmd_verify(int argc, const char* const* argv) {
   std::vector<std::string> paths;
   std::string trusted;
-  Flags flags("verify", "Checks that files that 'toroid compile' made are whole, each byte of them; exit status 1 where one is not.");
+  Flags flags("toroid verify",
+              "Checks that files that 'toroid compile' made are whole, each byte of them; exit status 1 where one is not.");
   flags.add_option("FILE", paths, "what to check; a file of weights behind its package").required();
   flags.add_option("--trusted", trusted, "a file of public keys (PEM): refuse what none of them signed");
   if (const auto status = flags.read(argc, argv)) return *status;

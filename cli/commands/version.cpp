@@ -9,7 +9,7 @@
 #include "base/file/file.h"
 #include "cache/code_identity.h"
 #include "command.h"
-#include "flags.h"
+#include "flags/flags.h"
 #include "support/files/embedded_files.h"
 
 namespace toroid::cli {
@@ -38,7 +38,7 @@ std::string licences() {
 
 int cmd_version(int argc, const char* const* argv) {
   bool wants_licences = false;
-  Flags flags("version", "Says which toroid this is.");
+  Flags flags("toroid version", "Says which toroid this is.");
   flags.add_flag("--licences", wants_licences, "print the licences of all that is in it, and in the packages that it makes");
   if (const auto status = flags.read(argc, argv)) return *status;
   if (wants_licences) {

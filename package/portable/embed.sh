@@ -11,6 +11,6 @@ find run_side run_source licences.txt -type f -print0 | LC_ALL=C sort -z >"$fold
 # licences.txt is first, for it is read alone.
 { printf 'licences.txt\0' && grep -zvx licences.txt "$folder/names"; } |
   tar --create --format=ustar --null --files-from=- --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 |
-  gzip -9n >"$folder/files.tar.gz"
+  gzip -n >"$folder/files.tar.gz"
 xargs -0 sha256sum <"$folder/names" >"$folder/list"
 rm "$folder/names"

@@ -21,6 +21,6 @@ install -m 644 "$here/README.md" README.md
 install -m 644 "$here/../../LICENSE" LICENSE
 chmod -R u=rwX,go=rX .
 cd ..
-tar --create --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner "$name" | gzip -9n >"$out/$name.tar.gz.new"
+tar --create --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner "$name" | gzip -n >"$out/$name.tar.gz.new"
 mv "$out/$name.tar.gz.new" "$out/$name.tar.gz"
 echo "$out/$name.tar.gz"

@@ -17,13 +17,12 @@
 #include <mutex>
 #include <thread>
 
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file/file.h"
+#include "flags/flags.h"
 #include "fuzz/check.h"
 #include "fuzz/grow.h"
 #include "fuzz/shrink.h"
@@ -304,20 +303,20 @@ class Campaign {
 int run(int argc, char** argv) {
   Options options;
   options.self = fs::read_symlink("/proc/self/exe").string();
-  CLI::App app("makes random programs and compares what they compute with a reference");
-  app.add_option("--seed", options.seed, "which programs");
-  app.add_option("--count", options.count, "how many");
-  app.add_option("--first", options.first, "the number of the first one");
-  app.add_option("--time-limit", options.time_limit, "seconds; 0: none");
-  app.add_option("--jobs", options.jobs, "child processes at a time");
-  app.add_option("--save", options.save, "folder for failing programs");
-  app.add_option("--stop-at", options.most_failures, "stop after this many failures; 0: never");
-  app.add_flag("--no-shrink", options.no_shrink, "only report failures");
-  app.add_option("--print", options.print, "print the program of this number");
-  app.add_flag("--operators", options.operators, "count the operators of the programs; compile nothing");
-  app.add_option("--replay", options.replay, "check programs in files");
-  app.add_option("--worker-end", options.worker_end, "used by child processes");
-  CLI11_PARSE(app, argc, argv);
+  cli::Flags flags("fuzz_programs", "Makes random programs and compares what they compute with a reference.");
+  flags.add_option("--seed", options.seed, "which programs");
+  flags.add_option("--count", options.count, "how many");
+  flags.add_option("--first", options.first, "the number of the first one");
+  flags.add_option("--time-limit", options.time_limit, "seconds; 0: none");
+  flags.add_option("--jobs", options.jobs, "child processes at a time");
+  flags.add_option("--save", options.save, "folder for failing programs");
+  flags.add_option("--stop-at", options.most_failures, "stop after this many failures; 0: never");
+  flags.add_flag("--no-shrink", options.no_shrink, "only report failures");
+  flags.add_option("--print", options.print, "print the program of this number");
+  flags.add_flag("--operators", options.operators, "count the operators of the programs; compile nothing");
+  flags.add_option("--replay", options.replay, "check programs in files");
+  flags.add_option("--worker-end", options.worker_end, "used by child processes");
+  if (const auto status = flags.read(argc, argv)) return *status;
   limit_memory();
   if (options.print >= 0) {
     std::printf("%s", to_text(Grower(seed_of(options, options.print)).grow()).c_str());

@@ -3,10 +3,10 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/file/file.h"
+#include "flags/flags.h"
 #include "hostile/check.h"
 #include "passes/decompose/engine/decompose.h"
 
@@ -17,17 +17,17 @@ int hostile_operators(int argc, char** argv) {
   size_t most = 3;
   std::string folder;
   bool lists_refused = false;
-  CLI::App app("Every supported operator with arguments that PyTorch refuses");
-  app.add_option("--seed", options.seed, "other calls for each");
-  app.add_option("--calls", options.calls, "of each operator");
-  app.add_option("--jobs", options.jobs, "processes at once")->check(CLI::PositiveNumber);
-  app.add_option("--only", options.only, "operators whose name contains it");
-  app.add_option("--most", most, "failures to print for each operator and kind");
-  app.add_option("--save", folder, "a folder for the programs of the failures that are printed");
-  app.add_option("--replay", replayed, "OPERATOR/SEED, as a failure is called: in this process, for a debugger");
-  app.add_flag("--list-refused", lists_refused, "operators of which every call was refused");
-  app.add_flag("!--no-evaluate", options.evaluate, "only decompose");
-  CLI11_PARSE(app, argc, argv);
+  cli::Flags flags("hostile_operators", "Calls every supported operator with arguments that PyTorch refuses.");
+  flags.add_option("--seed", options.seed, "other calls for each");
+  flags.add_option("--calls", options.calls, "of each operator");
+  flags.add_option("--jobs", options.jobs, "processes at once").positive();
+  flags.add_option("--only", options.only, "operators whose name contains it");
+  flags.add_option("--most", most, "failures to print for each operator and kind");
+  flags.add_option("--save", folder, "a folder for the programs of the failures that are printed");
+  flags.add_option("--replay", replayed, "OPERATOR/SEED, as a failure is called: in this process, for a debugger");
+  flags.add_flag("--list-refused", lists_refused, "operators of which every call was refused");
+  flags.add_flag("!--no-evaluate", options.evaluate, "only decompose");
+  if (const auto status = flags.read(argc, argv)) return *status;
   try {
     if (!replayed.empty()) {
       const size_t slash = replayed.rfind('/');

@@ -18,13 +18,12 @@
 #include <filesystem>
 #include <map>
 
-#include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file/file.h"
+#include "flags/flags.h"
 #include "fuzz/grow.h"
 #include "mutate/run_mutant.h"
 
@@ -267,18 +266,18 @@ int replay(const Options& options) {
 
 int run_command(int argc, char** argv) {
   Options options;
-  CLI::App app("spoils models and looks for crashes and differences");
-  app.add_option("files", options.files, "models (.pt2), programs in text form (.txt), folders of them");
-  app.add_option("--seed", options.seed, "which mutants");
-  app.add_option("--count", options.count, "how many");
-  app.add_option("--first", options.first, "the number of the first one");
-  app.add_option("--jobs", options.jobs, "at a time");
-  app.add_option("--grown", options.grown, "so many random programs in text form as well");
-  app.add_option("--compile-every", options.compile_every, "compile one in so many of those that are accepted; 0: none");
-  app.add_option("--save", options.save, "folder for the findings");
-  app.add_flag("--verbose", options.verbose, "say every mutant and its end");
-  app.add_option("--replay", options.replay, "run saved mutants");
-  CLI11_PARSE(app, argc, argv);
+  cli::Flags flags("mutate_models", "Spoils models and looks for crashes and differences.");
+  flags.add_option("files", options.files, "models (.pt2), programs in text form (.txt), folders of them");
+  flags.add_option("--seed", options.seed, "which mutants");
+  flags.add_option("--count", options.count, "how many");
+  flags.add_option("--first", options.first, "the number of the first one");
+  flags.add_option("--jobs", options.jobs, "at a time");
+  flags.add_option("--grown", options.grown, "so many random programs in text form as well");
+  flags.add_option("--compile-every", options.compile_every, "compile one in so many of those that are accepted; 0: none");
+  flags.add_option("--save", options.save, "folder for the findings");
+  flags.add_flag("--verbose", options.verbose, "say every mutant and its end");
+  flags.add_option("--replay", options.replay, "run saved mutants");
+  if (const auto status = flags.read(argc, argv)) return *status;
   return options.replay.empty() ? campaign(options) : replay(options);
 }
 

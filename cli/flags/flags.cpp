@@ -1,4 +1,4 @@
-#include "flags.h"
+#include "flags/flags.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,8 +15,7 @@ Option& Option::between(int64_t least, int64_t most) { return option_.check(CLI:
 Option& Option::positive() { return option_.check(CLI::PositiveNumber), *this; }
 Option& Option::splits_at(char separator) { return option_.delimiter(separator), *this; }
 
-Flags::Flags(const std::string& command, const std::string& what)
-    : owned_(std::make_unique<CLI::App>(what, "toroid " + command)), app_(*owned_) {}
+Flags::Flags(const std::string& command, const std::string& what) : owned_(std::make_unique<CLI::App>(what, command)), app_(*owned_) {}
 Flags::Flags(CLI::App& app) : app_(app) {}
 Flags::~Flags() = default;
 
@@ -24,6 +23,9 @@ Option Flags::add_option(const std::string& name, std::string& value, const std:
   return Option(*app_.add_option(name, value, what));
 }
 Option Flags::add_option(const std::string& name, int& value, const std::string& what) {
+  return Option(*app_.add_option(name, value, what));
+}
+Option Flags::add_option(const std::string& name, int64_t& value, const std::string& what) {
   return Option(*app_.add_option(name, value, what));
 }
 Option Flags::add_option(const std::string& name, uint64_t& value, const std::string& what) {

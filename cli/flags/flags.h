@@ -1,6 +1,6 @@
 // Flags of a command, with toroid's conventions: --help and mistakes end the command here.
 //
-//   Flags flags("run", "Runs a model.");
+//   Flags flags("toroid run", "Runs a model.");
 //   flags.add_option("--threads", threads, "threads to use").between(1, 1024);
 //   if (const auto status = flags.read(argc, argv)) return *status;
 //
@@ -48,9 +48,11 @@ class Flags {
   // "--name", "-n,--name", or "NAME" for what is given by its position.
   Option add_option(const std::string& name, std::string& value, const std::string& what);
   Option add_option(const std::string& name, int& value, const std::string& what);
+  Option add_option(const std::string& name, int64_t& value, const std::string& what);
   Option add_option(const std::string& name, uint64_t& value, const std::string& what);
   Option add_option(const std::string& name, double& value, const std::string& what);
   Option add_option(const std::string& name, std::vector<std::string>& values, const std::string& what);
+  // "!--no-name" sets it to false.
   void add_flag(const std::string& name, bool& value, const std::string& what);
 
   // A command within this one, which has flags of its own. Where there are some, one of them must be given.
