@@ -327,7 +327,7 @@ LibraryCall FunctionBuilder::call(const schedule::CallStep& step, size_t part) {
   if (!step.epilogue) return made;
   // An assertion build is there to check what functions read and write.
   std::optional<schedule::PostOps> post_ops;
-  if (!shared_.options.assertions) post_ops = schedule::post_ops_of(loops_, *step.epilogue);
+  if (!shared_.options.assertions) post_ops = schedule::post_ops_of(loops_, step);
   place_.part = part;
   made.epilogue = post_ops ? Epilogue(*std::move(post_ops)) : Epilogue(shared_.add_kernel(place_));
   return made;

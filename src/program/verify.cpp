@@ -455,11 +455,11 @@ const schedule::CallStep& ModuleRules::source_of(const LibraryCall& call) const 
   return std::get<schedule::CallStep>(step);
 }
 
-void ModuleRules::check_epilogue(const Epilogue& epilogue, const schedule::Kernel& own, const CallPlace& place) {
-  check_sizes(schedule::size_symbols(loops(), own));
+void ModuleRules::check_epilogue(const Epilogue& epilogue, const schedule::CallStep& step, const CallPlace& place) {
+  check_sizes(schedule::size_symbols(loops(), *step.epilogue));
   if (const auto* post_ops = std::get_if<schedule::PostOps>(&epilogue)) {
     require(!module_.assertions, "epilogues that check their accesses are functions");
-    const std::optional<schedule::PostOps> expected = schedule::post_ops_of(loops(), own);
+    const std::optional<schedule::PostOps> expected = schedule::post_ops_of(loops(), step);
     require(expected.has_value(), "this epilogue does more than post-operations can");
     return require(*post_ops == *expected, "the schedule has other post-operations here");
   }
@@ -492,7 +492,7 @@ void ModuleRules::check_call(const LibraryCall& call, const schedule::CallStep& 
     if (const auto* number = std::get_if<sym::Expr>(&each)) check_size(*number);
   }
   require(call.epilogue.has_value() == step.epilogue.has_value(), "the schedule has {} epilogue here", step.epilogue ? "an" : "no");
-  if (call.epilogue) check_epilogue(*call.epilogue, *step.epilogue, place);
+  if (call.epilogue) check_epilogue(*call.epilogue, step, place);
 }
 
 void ModuleRules::check(const LibraryCall& each) {

@@ -93,7 +93,7 @@ class ModuleRules {
   void check(const ReadNumber& each);
   void check(const ControlFlow& each);
   void check_call(const LibraryCall& call, const schedule::CallStep& step, const CallPlace& place);
-  void check_epilogue(const Epilogue& epilogue, const schedule::Kernel& own, const CallPlace& place);
+  void check_epilogue(const Epilogue& epilogue, const schedule::CallStep& step, const CallPlace& place);
 
   const toroid::Program& program_;
   const std::vector<schedule::ScheduledGraph>& graphs_;

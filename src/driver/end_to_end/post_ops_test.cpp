@@ -56,6 +56,14 @@ graph(a: f32[2, 12, 23, 19], w: f32[40, 12, 1, 1], v: f32[40, 1, 3, 3], u: f32[1
   z: f32[2, 40, 23, 19] = aten::conv2d(m, w)
   return z
 })"},
+    {"depthwise_of_bfloat16", R"(
+graph(a: bf16[2, 72, 13, 19], v: bf16[72, 1, 3, 3], b: bf16[72], u: bf16[12, 72, 1, 1]) {
+  b2: bf16[2, 72, 13, 19] = aten::conv2d(a, v, padding=[1, 1], groups=72)
+  c: bf16[2, 72, 13, 19] = aten::batch_norm(b2, b, b, b, b, false, 0.1, 1.5, false)
+  d: bf16[2, 72, 13, 19] = aten::hardtanh(c, 0.0, 6.0)
+  y: bf16[2, 12, 13, 19] = aten::conv2d(d, u)
+  return y
+})"},
     {"winograds_method", R"(
 graph(a: f32[1, 64, 56, 56], w: f32[64, 64, 3, 3], b: f32[64]) {
   h: f32[1, 64, 56, 56] = aten::conv2d(a, w, b, padding=[1, 1])

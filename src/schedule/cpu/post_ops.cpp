@@ -15,8 +15,9 @@ class Match {
   std::optional<PostOps> run() {
     if (kernel_.stages[0].statements.size() != 1) return std::nullopt;
     const Store& store = std::get<Store>(kernel_.stages[0].statements[0]);
+    const DType dtype = program_.buffer(store.buffer).dtype;
     const auto out = place_of(store.buffer, store.position);
-    if (!out) return std::nullopt;
+    if (!out || (dtype != DType::F32 && !is_reduced_float(dtype))) return std::nullopt;
     PostOps result = {.out = *out};
     return take_terms(take_bounds(store.value, result), result) ? std::optional(result) : std::nullopt;
   }
@@ -80,12 +81,13 @@ class Match {
   // Of what is loaded beside the product.
   std::optional<Place> place_of(ExprId id) const {
     const auto* load = std::get_if<loop::Load>(&exprs_.node(id).op);
-    return load == nullptr || id == *kernel_.product ? std::nullopt : place_of(load->buffer, load->index[0]);
+    if (load == nullptr || id == *kernel_.product || program_.buffer(load->buffer).dtype != DType::F32) return std::nullopt;
+    return place_of(load->buffer, load->index[0]);
   }
 
   // Where columns are next to each other and rows equally far apart.
   std::optional<Place> place_of(BufferId buffer, sym::Expr position) const {
-    if (program_.buffer(buffer).dtype != DType::F32 || !only_axes_and_sizes(position)) return std::nullopt;
+    if (!only_axes_and_sizes(position)) return std::nullopt;
     const auto columns = sym::linear_in(position, kernel_.outer.back());
     if (!columns || !columns->coefficient.is_const(1)) return std::nullopt;
     Place place = {buffer, columns->rest};
@@ -112,8 +114,21 @@ class Match {
   const Kernel& kernel_;
 };
 
+// Has each channel a filter of its own?
+bool is_depthwise(const loop::Call& call) {
+  const auto* convolution = std::get_if<Convolution>(&call.op);
+  if (convolution == nullptr) return false;
+  const std::vector<sym::Expr>&image = call.operands[0].sizes, &filters = call.operands[1].sizes;
+  return filters[1].is_const(1) && !filters[0].is_const(1) && sym::known_eq(filters[0], image[1]);
+}
+
 }  // namespace
 
-std::optional<PostOps> post_ops_of(const loop::LoopProgram& program, const Kernel& epilogue) { return Match(program, epilogue).run(); }
+std::optional<PostOps> post_ops_of(const loop::LoopProgram& program, const CallStep& step) {
+  std::optional<PostOps> found = Match(program, *step.epilogue).run();
+  // Products in blocks are rounded in them, which the program's code does as well.
+  const bool is_rounded = found && is_reduced_float(program.buffer(found->out.buffer).dtype);
+  return is_rounded && !is_depthwise(step.call) ? std::nullopt : found;
+}
 
 }  // namespace toroid::schedule

@@ -15,7 +15,7 @@
 namespace toroid::schedule {
 
 // out[row, column] = min(max(product * scale[column] + bias[column] + residual[row, column], low), high) in float32, each factor and term
-// as far as it is there, rounded in this order.
+// as far as it is there, rounded in this order; a result of 16 bits is rounded once more when it is stored.
 struct PostOps {
   struct Place {
     BufferId buffer;
@@ -29,7 +29,8 @@ struct PostOps {
   bool operator==(const PostOps&) const = default;
 };
 
-// All that the epilogue (Kernel::product) does, if it is that.
-std::optional<PostOps> post_ops_of(const loop::LoopProgram& program, const Kernel& epilogue);
+// All that the step's epilogue does, if it is that, and if the runtime does it where it has the sums: results of 16 bits of depthwise
+// convolutions alone.
+std::optional<PostOps> post_ops_of(const loop::LoopProgram& program, const CallStep& step);
 
 }  // namespace toroid::schedule

@@ -24,7 +24,7 @@ std::string post_ops_text(std::string_view text) {
   for (const Step& step : result.schedule.steps) {
     const auto* call = std::get_if<CallStep>(&step);
     if (call == nullptr || !call->epilogue) continue;
-    const std::optional<PostOps> sum = post_ops_of(*result.schedule.loops, *call->epilogue);
+    const std::optional<PostOps> sum = post_ops_of(*result.schedule.loops, *call);
     if (!sum) {
       found = "something else";
       continue;
@@ -180,6 +180,20 @@ graph(x: f32[4, 8, 64], w: f32[96, 64], r: f32[8, 96]) {
     {"a_result_of_16_bits", "something else", R"(
 graph(x: bf16[32, 64], w: bf16[96, 64], b: bf16[96]) {
   y: bf16[32, 96] = aten::linear(x, w, b)
+  return y
+})"},
+    {"a_depthwise_result_of_16_bits", "x in [0, 6] -> h[24]", R"(
+graph(x: bf16[2, 24, 9, 9], w: bf16[24, 1, 3, 3], v: bf16[8, 24, 1, 1]) {
+  c: bf16[2, 24, 9, 9] = aten::conv2d(x, w, padding=[1, 1], groups=24)
+  h: bf16[2, 24, 9, 9] = aten::hardtanh(c, 0.0, 6.0)
+  y: bf16[2, 8, 9, 9] = aten::conv2d(h, v)
+  return y
+})"},
+    {"a_result_of_16_bits_of_all_channels", "something else", R"(
+graph(x: bf16[2, 24, 9, 9], w: bf16[24, 24, 3, 3], v: bf16[8, 24, 1, 1]) {
+  c: bf16[2, 24, 9, 9] = aten::conv2d(x, w, padding=[1, 1])
+  h: bf16[2, 24, 9, 9] = aten::hardtanh(c, 0.0, 6.0)
+  y: bf16[2, 8, 9, 9] = aten::conv2d(h, v)
   return y
 })"},
     {"a_bound_that_is_nan", "something else", R"(

@@ -1,13 +1,16 @@
 // Convolutions of bfloat16 and float16 in each form, beside sums in double of the same rounded numbers.
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "base/format.h"
 #include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/isa/half_rows.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/isa/vector_sets.h"
 #include "runtime/kernels/registry/implementations_for_test.h"
 #include "runtime/kernels/sums_for_test.h"
 
@@ -54,6 +57,10 @@ const HalfCase kHalfCases[] = {
     {"depthwise with strides", 1, 33, 1, 1, 16, 15, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
     {"depthwise 7x7", 1, 96, 1, 1, 14, 14, {7, 7}, {1, 1}, {3, 3}, {1, 1}},
     {"depthwise, dilated, far apart", 1, 20, 1, 1, 19, 23, {3, 5}, {3, 3}, {1, 4}, {2, 2}},
+    {"depthwise 5x5 with strides, one row more than strips", 1, 64, 1, 1, 13, 31, {5, 5}, {2, 2}, {2, 2}, {1, 1}},
+    {"depthwise, a filter wider than the image", 1, 45, 1, 1, 6, 4, {3, 7}, {1, 1}, {1, 5}, {1, 1}},
+    {"depthwise, two columns", 2, 50, 1, 1, 7, 12, {2, 2}, {1, 2}, {1, 1}, {2, 1}},
+    {"depthwise, three positions", 1, 34, 1, 1, 5, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"depthwise, few channels", 1, 5, 1, 1, 9, 9, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
 };
 
@@ -102,6 +109,25 @@ class HalfConvolution {
     // The second time with what is kept.
     for (int time = 0; time < 2; ++time) implementation.plan(call)->run(call);
     if (!with_epilogue && result != DType::F32) widen_row(result, narrow.data(), static_cast<int64_t>(y.size()), y.data());
+  }
+
+  // The result in the images' dtype with a scale and a bias of each column and bounds, as post-operations.
+  std::vector<uint16_t> run_with_post_ops(const Implementation& implementation, std::span<const float> scale, std::span<const float> bias) {
+    RuntimePool pool(2);
+    PreparedConstants prepared;
+    const int64_t columns = y_sizes[1];
+    std::vector<uint16_t> narrow(y.size(), 0xffff);
+    const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, static_cast<int32_t>(dtype_), 0},
+                                    {w.data(), w_sizes.data(), w_strides.data(), 4, static_cast<int32_t>(dtype_), 1}};
+    const ToroidOperand output = {nullptr, y_sizes.data(), y_strides.data(), 4, static_cast<int32_t>(dtype_), 0};
+    ToroidEpilogue epilogue = store_as(dtype_, narrow.data(), columns);
+    epilogue.post_ops.scale = scale.data();
+    epilogue.post_ops.bias = bias.data();
+    epilogue.post_ops.low = -0.5f;
+    epilogue.post_ops.high = 0.75f;
+    const KernelCall call{pool, inputs, {&output, 1}, integers, {}, &epilogue, &prepared};
+    implementation.plan(call)->run(call);
+    return narrow;
   }
 
   // Calls f(implementation) for each that takes it.
@@ -200,6 +226,37 @@ TEST_P(ReducedConvolution, IsRightInEachForm) {
         }
         convolution.run(form, 2, dtype, false, true);
         convolution.check(rounding);
+      });
+    }
+  }
+}
+
+// Not a bit differs from the same done with the sums afterwards.
+TEST_P(ReducedConvolution, PostOperationsAreDoneBeforeTheResultIsRounded) {
+  for (const HalfCase& row : kHalfCases) {
+    if (row.in_channels > 1) continue;
+    for (const DType dtype : {DType::BF16, DType::F16}) {
+      HalfConvolution convolution(row, dtype);
+      const int64_t columns = convolution.y_sizes[1];
+      std::vector<float> scale, bias;
+      for (int64_t i = 0; i < columns; ++i) {
+        scale.push_back(0.25f + static_cast<float>(i % 7) * 0.1f);
+        bias.push_back(static_cast<float>(i % 5) * 0.13f - 0.3f);
+      }
+      convolution.for_each_implementation([&](const Implementation& form) {
+        SCOPED_TRACE(formatted("{}, {}, {}", row.name, to_string(dtype), form.name));
+        if (form.name == "widened") return;  // may sum in another order with an epilogue
+        convolution.run(form, 1, DType::F32, true, true);
+        std::vector<uint16_t> expected(convolution.y.size());
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const size_t column = i % static_cast<size_t>(columns);
+          const bool fuses = vector_set() != VectorSet::Baseline;
+          const float y = convolution.y[i], product = y * scale[column];
+          const float sum = fuses ? std::fma(y, scale[column], bias[column]) : product + bias[column];
+          const float bounded = std::clamp(sum, -0.5f, 0.75f);
+          round_row(dtype, &bounded, 1, &expected[i]);
+        }
+        EXPECT_EQ(convolution.run_with_post_ops(form, scale, bias), expected);
       });
     }
   }

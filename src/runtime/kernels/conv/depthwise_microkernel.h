@@ -72,4 +72,9 @@ struct DepthwiseKernels {
 // For this machine, with vectors that so many channels fill, if there are such.
 const DepthwiseKernels& depthwise_kernels(int64_t channels);
 
+// For images of bfloat16, which DepthwiseStrip::image then points to, of ChannelGroups::Own; null where this machine has none. The weights
+// are float32, of a vector's channels in the order of bf16_depthwise_lane(channel of the vector).
+const DepthwiseKernels* bf16_depthwise_kernels();
+int64_t bf16_depthwise_lane(int64_t channel);
+
 }  // namespace toroid

@@ -3,8 +3,8 @@
 //
 // With one channel a group no padding is copied: positions near the edges leave out the filter elements that lie outside. In other groups
 // an element meets so many multiplications that rows are copied first, padded, and each position sees a whole filter; so are rows of 16
-// bits, widened. Each once for all rows of the result that a thread makes one after the other. Filters that are wide, dilated or far apart
-// are taken an element at a time, as filters of one column with more rows.
+// bits, widened, unless the kernels read them as they lie. Each once for all rows of the result that a thread makes one after the other.
+// Filters that are wide, dilated or far apart are taken an element at a time, as filters of one column with more rows.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -39,6 +39,20 @@ std::optional<ChannelGroups> groups_in_vectors(int64_t groups, int64_t in_channe
                                                                                                  : std::nullopt;
 }
 
+// Is one column of the filter after the other taken, in registers?
+bool goes_by_columns(ChannelGroups groups, const ConvolutionShape& s) {
+  const int most_columns = groups == ChannelGroups::Own ? DepthwiseKernels::kMostColumns : DepthwiseKernels::kMostGroupedColumns;
+  return s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
+}
+
+// Those that read bfloat16 as it lies, where they take the call.
+const DepthwiseKernels& kernels_for(DType image, ChannelGroups groups, const ConvolutionShape& s) {
+  const int64_t channels = s.groups * s.out_channels;
+  const DepthwiseKernels* const of_bf16 = image == DType::BF16 ? bf16_depthwise_kernels() : nullptr;
+  const bool takes = of_bf16 != nullptr && groups == ChannelGroups::Own && channels >= of_bf16->lanes && goes_by_columns(groups, s);
+  return takes ? *of_bf16 : depthwise_kernels(channels);
+}
+
 class DepthwiseConvolver : public RowConvolution {
  public:
   DepthwiseConvolver(const KernelCall& call, const ConvolutionShape& s)
@@ -46,20 +60,19 @@ class DepthwiseConvolver : public RowConvolution {
         image_dtype_(dtype_of(call.inputs[0])),
         strides_(image_strides(call.inputs[0])),
         channels_(s.groups * s.out_channels),
-        kernels_(depthwise_kernels(channels_)) {
-    TOROID_CHECK(takes_channel_vectors(call, s));
-    groups_ = *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
-    copies_ = groups_ != ChannelGroups::Own || is_reduced_float(image_dtype_);
+        groups_(groups_of(call, s)),
+        kernels_(kernels_for(image_dtype_, groups_, s)),
+        reads_bf16_(&kernels_ == bf16_depthwise_kernels()) {
+    copies_ = groups_ != ChannelGroups::Own || (is_reduced_float(image_dtype_) && !reads_bf16_);
     column_ = copies_ ? s.groups * s.in_channels : strides_.column;
     columns_ = copies_ ? (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1 : s.in[2];
     left_ = copies_ ? 0 : s.padding[2];
-    const int most_columns = groups_ == ChannelGroups::Own ? DepthwiseKernels::kMostColumns : DepthwiseKernels::kMostGroupedColumns;
-    by_columns_ = s.kernel[2] <= most_columns && s.dilation[2] == 1 && s.stride[2] <= DepthwiseKernels::kMostStride;
+    by_columns_ = goes_by_columns(groups_, s);
     inside_ = inside_columns();
     if (groups_ == ChannelGroups::Own && by_columns_ && fills_vectors()) choose_own_kernels();
     lanes_ = std::min<int64_t>(kernels_.lanes, channels_);
     vector_weights_ = s_.kernel_elements() * s_.in_channels * lanes_;
-    weights_.emplace(call, 1, FilterVectors{filter_layout(call.inputs[1], s_)}, vectors() * vector_weights_,
+    weights_.emplace(call, 1, FilterVectors{reads_bf16_, filter_layout(call.inputs[1], s_)}, vectors() * vector_weights_,
                      [this](const KernelCall& each, int64_t, float* to) { pack_weights(each, to); });
   }
 
@@ -91,6 +104,11 @@ class DepthwiseConvolver : public RowConvolution {
   }
 
  private:
+  static ChannelGroups groups_of(const KernelCall& call, const ConvolutionShape& s) {
+    TOROID_CHECK(takes_channel_vectors(call, s));
+    return *groups_in_vectors(s.groups, s.in_channels, s.out_channels);
+  }
+
   void run_rows(const float* weights, int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
     if (copies_) return run_copied_rows(weights, image, rows, in, out);
     for (int64_t o = rows.first; o < rows.last; ++o) run_row(weights, image, o, in, out, {0, channels_});
@@ -148,6 +166,7 @@ class DepthwiseConvolver : public RowConvolution {
   int64_t vectors() const { return channels_ / together() * ((together() + lanes_ - 1) / lanes_); }
 
   struct FilterVectors {
+    bool for_bf16;
     FilterLayout filters;
     bool operator==(const FilterVectors&) const = default;
   };
@@ -161,11 +180,15 @@ class DepthwiseConvolver : public RowConvolution {
       for (int64_t element = 0; element < s_.kernel_elements(); ++element) {
         for (int64_t c = 0; c < s_.in_channels; ++c, weight += lanes_) {
           const int64_t at = layout.offset(channel, c, element);
-          if (is_reduced) {
+          if (reads_bf16_) {
+            const auto* const from = static_cast<const uint16_t*>(w.data) + at;
+            for (int64_t i = 0; i < lanes_; ++i)
+              widen_elements(DType::BF16, from + i * layout.out_stride, 1, 1, weight + bf16_depthwise_lane(i));
+          } else if (is_reduced) {
             widen_elements(dtype_of(w), static_cast<const uint16_t*>(w.data) + at, layout.out_stride, lanes_, weight);
-            continue;
+          } else {
+            for (int64_t i = 0; i < lanes_; ++i) weight[i] = data_of(w)[at + i * layout.out_stride];
           }
-          for (int64_t i = 0; i < lanes_; ++i) weight[i] = data_of(w)[at + i * layout.out_stride];
         }
       }
     });
@@ -193,21 +216,36 @@ class DepthwiseConvolver : public RowConvolution {
     static PerThread<FilterRows> of_threads;
     FilterRows& rows = of_threads.get();
     set_rows(in, o, {0, by_columns_ ? 1 : s_.kernel[2]}, rows);
-    if (is_for_registers(out.epilogue) && out.epilogue->post_ops.residual == nullptr && fills_vectors() && kernels_.can_finish) {
-      const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + channels.first);
-      const ToroidPostOps& ops = part.post_ops;
-      return run_positions(weights, in, o, rows, {0, s_.out[2]}, channels, {static_cast<float*>(part.out), ops.out_row, &ops});
-    }
     if (out.epilogue == nullptr)
       return run_positions(weights, in, o, rows, {0, s_.out[2]}, channels, {out.data + first_row * out.row, out.row});
-    // Whole strips between the edges, and no few positions alone.
+    const bool is_finished = out.epilogue->run == nullptr && out.epilogue->post_ops.residual == nullptr && fills_vectors() &&
+                             kernels_.can_finish;  // in registers
+    if (!is_finished) {
+      return for_blocks(channels, [&](Range positions, float* block) {
+        run_positions(weights, in, o, rows, positions, channels, {block, channels.size()});
+        out.take(block, channels.size(), {first_row + positions.first, first_row + positions.last}, channels);
+      });
+    }
+    const ToroidEpilogue part = part_of(*out.epilogue, out.first_row + first_row, out.first_column + channels.first);
+    const ToroidPostOps& ops = part.post_ops;
+    if (is_for_registers(out.epilogue))
+      return run_positions(weights, in, o, rows, {0, s_.out[2]}, channels, {static_cast<float*>(part.out), ops.out_row, &ops});
+    for_blocks(channels, [&](Range positions, float* block) {
+      run_positions(weights, in, o, rows, positions, channels, {block, channels.size(), &ops});
+      round_rows(static_cast<DType>(ops.out_dtype), block, channels.size(), positions.size(), channels.size(),
+                 static_cast<uint16_t*>(part.out) + positions.first * ops.out_row, ops.out_row);
+    });
+  }
+
+  // Calls f(positions, block) for positions of a row whose channels fit the block: whole strips between the edges, and no few positions
+  // alone.
+  template <class F>
+  void for_blocks(Range channels, const F& f) const {
     const int64_t most = std::max<int64_t>(1, kFloatsPerBlock / channels.size() / kPositions) * kPositions;
     for (int64_t first = 0; first < s_.out[2];) {
       const int64_t end = (in_strips(channels) ? first : std::max(first, inside_.first)) + most;
       const int64_t last = end + kPositions > s_.out[2] ? s_.out[2] : end;
-      float* block = scratch_for_block.get((last - first) * channels.size() + kReadBeyond);
-      run_positions(weights, in, o, rows, {first, last}, channels, {block, channels.size()});
-      out.take(block, channels.size(), {first_row + first, first_row + last}, channels);
+      f(Range{first, last}, scratch_for_block.get((last - first) * channels.size() + kReadBeyond));
       first = last;
     }
   }
@@ -277,7 +315,7 @@ class DepthwiseConvolver : public RowConvolution {
       const Range some = part_of(positions.size(), i, strips);
       const int64_t first = (positions.first + some.first) * s_.stride[2] - left_, seen = (some.size() - 1) * s_.stride[2] + s_.kernel[2];
       const DepthwiseStrip strip =
-          strip_of(in.data + first * column_ + channels.first, weights, rows, channels.size(), out.from(some.first),
+          strip_of(image_at(in, first * column_ + channels.first), weights, rows, channels.size(), out.from(some.first),
                    {s_.kernel[2], s_.stride[2], some.size()}, columns_below(columns_ - first) & ~columns_below(-first));
       const int64_t missing = std::max(-first, first + seen - columns_);
       if (missing >= s_.kernel[2]) {
@@ -286,6 +324,11 @@ class DepthwiseConvolver : public RowConvolution {
         own_kernels_[strip.filter_rows == s_.kernel[2]][missing > 0][some.size() - 1](strip);
       }
     }
+  }
+
+  // An element of the image; of 16 bits as they lie, whatever the pointer's type says.
+  const float* image_at(const ImageRing& in, int64_t element) const {
+    return reads_bf16_ ? reinterpret_cast<const float*>(reinterpret_cast<const uint16_t*>(in.data) + element) : in.data + element;
   }
 
   // The bits of so many columns, if they are as many.
@@ -360,10 +403,11 @@ class DepthwiseConvolver : public RowConvolution {
   DType image_dtype_;
   ImageStrides strides_;
   int64_t channels_;  // of the result
-  const DepthwiseKernels& kernels_;
-  DepthwiseKernel own_kernels_[2][2][kPositions];  // [as many filter rows as columns][at edges][positions - 1]
   ChannelGroups groups_;
-  bool copies_;                      // rows of the image, padded
+  const DepthwiseKernels& kernels_;
+  bool reads_bf16_;                                // rows as they lie
+  DepthwiseKernel own_kernels_[2][2][kPositions];  // [as many filter rows as columns][at edges][positions - 1]
+  bool copies_;                                    // rows of the image, padded
   int64_t column_, columns_, left_;  // of the rows that strips read: stride and number of columns, and what is missing at the left
   bool by_columns_;                  // filter columns in registers
   Range inside_;                     // inside_columns

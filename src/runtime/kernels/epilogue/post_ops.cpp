@@ -99,16 +99,19 @@ void finish_f32(const ToroidPostOps& ops, float* out, const SumBlock& block, int
   finish_baseline(ops, out, block, columns);
 }
 
-// A piece of a row at a time, by way of float32.
+// Some rows at a time, by way of float32 in the first-level cache.
 void finish_half(const ToroidEpilogue& whole, const SumBlock& block, int64_t columns) {
-  constexpr int64_t kPiece = 256;
+  constexpr int64_t kPiece = 1024;
   float piece[kPiece];
-  for (int64_t i = 0; i < block.rows; ++i) {
-    for (int64_t column = 0; column < columns; column += kPiece) {
-      const int64_t count = std::min(kPiece, columns - column);
-      const ToroidEpilogue part = part_of(whole, i, column);
-      finish_f32(part.post_ops, piece, {block.sums + i * block.row + column, 0, 1}, count);
-      round_row(dtype_of_result(whole), piece, count, static_cast<uint16_t*>(part.out));
+  const int64_t most_columns = std::min(columns, kPiece), most_rows = kPiece / most_columns;
+  for (int64_t row = 0; row < block.rows; row += most_rows) {
+    for (int64_t column = 0; column < columns; column += most_columns) {
+      const int64_t rows = std::min(most_rows, block.rows - row), count = std::min(most_columns, columns - column);
+      const ToroidEpilogue part = part_of(whole, row, column);
+      ToroidPostOps ops = part.post_ops;
+      ops.out_row = count;
+      finish_f32(ops, piece, {block.sums + row * block.row + column, block.row, rows}, count);
+      round_rows(dtype_of_result(whole), piece, count, rows, count, static_cast<uint16_t*>(part.out), part.post_ops.out_row);
     }
   }
 }

@@ -32,9 +32,6 @@ TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 32>::Type& bits, 
 TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 16>::Type& bits, Vector8& wide) {
   asm("vcvtph2ps %1, %0" : "=x"(wide) : "x"(bits));
 }
-TOROID_INLINE void round_float16(const Vector16& wide, VectorOfBytes<uint16_t, 32>::Type& bits) {
-  asm("vcvtps2ph $0, %1, %0" : "=v"(bits) : "v"(wide));
-}
 TOROID_INLINE void round_float16(const Vector8& wide, VectorOfBytes<uint16_t, 16>::Type& bits) {
   asm("vcvtps2ph $0, %1, %0" : "=x"(bits) : "x"(wide));
 }
@@ -87,16 +84,42 @@ TOROID_AVX2 int64_t widen_avx2(DType dtype, const uint16_t* from, int64_t count,
 TOROID_AVX512 int64_t widen_avx512(DType dtype, const uint16_t* from, int64_t count, float* to) {
   return widen_vectors<Vector16, Integers16>(dtype, from, count, to);
 }
+#ifdef TOROID_NAMES_INSTRUCTIONS
+#define TOROID_AVX512_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
+// By the processor's own instruction, as many as a row has of 32. It takes numbers that are not normal as 0: where there are any, they are
+// rounded as elsewhere.
+TOROID_AVX512_BF16 int64_t round_by_instruction(const float* from, int64_t count, uint16_t* to) {
+  constexpr int64_t kLanes = 16;
+  int64_t j = 0;
+  for (; j + 2 * kLanes <= count; j += 2 * kLanes) {
+    Vector16 first, last;
+    std::memcpy(&first, from + j, sizeof first);
+    std::memcpy(&last, from + j + kLanes, sizeof last);
+    bool any;
+    asm("vfpclassps $0x20, %1, %%k1\n\tvfpclassps $0x20, %2, %%k2\n\tkortestw %%k1, %%k2"
+        : "=@ccnz"(any)
+        : "v"(first), "v"(last)
+        : "k1", "k2");
+    if (any) {
+      for (int64_t l = j; l < j + 2 * kLanes; ++l) to[l] = rounded(DType::BF16, from[l]);
+      continue;
+    }
+    VectorOfBytes<uint16_t, 64>::Type bits;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(bits) : "v"(first), "v"(last));
+    std::memcpy(to + j, &bits, sizeof bits);
+  }
+  return j;
+}
+#endif
 TOROID_AVX2 void round_rows_avx2(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to,
                                  int64_t to_row) {
+  [[maybe_unused]] const bool by_instruction = dtype == DType::BF16 && machine().isa.bf16;
   for (; rows > 0; --rows, from += from_row, to += to_row) {
-    for (int64_t j = round_vectors<Vector8, Integers8>(dtype, from, count, to); j < count; ++j) to[j] = rounded(dtype, from[j]);
-  }
-}
-TOROID_AVX512 void round_rows_avx512(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to,
-                                     int64_t to_row) {
-  for (; rows > 0; --rows, from += from_row, to += to_row) {
-    for (int64_t j = round_vectors<Vector16, Integers16>(dtype, from, count, to); j < count; ++j) to[j] = rounded(dtype, from[j]);
+    int64_t j = 0;
+#ifdef TOROID_NAMES_INSTRUCTIONS
+    if (by_instruction) j = round_by_instruction(from, count, to);
+#endif
+    for (j += round_vectors<Vector8, Integers8>(dtype, from + j, count - j, to + j); j < count; ++j) to[j] = rounded(dtype, from[j]);
   }
 }
 #endif
@@ -123,8 +146,7 @@ void round_row(DType dtype, const float* from, int64_t count, uint16_t* to) { ro
 void round_rows(DType dtype, const float* from, int64_t from_row, int64_t rows, int64_t count, uint16_t* to, int64_t to_row) {
   TOROID_CHECK(is_reduced_float(dtype));
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return round_rows_avx512(dtype, from, from_row, rows, count, to, to_row);
-  if (vector_set() == VectorSet::Avx2) return round_rows_avx2(dtype, from, from_row, rows, count, to, to_row);
+  if (vector_set() != VectorSet::Baseline) return round_rows_avx2(dtype, from, from_row, rows, count, to, to_row);
 #endif
   for (; rows > 0; --rows, from += from_row, to += to_row) {
     for (int64_t j = 0; j < count; ++j) to[j] = rounded(dtype, from[j]);
