@@ -14,6 +14,10 @@ constexpr int64_t kPanelTiles = 4;                          // of columns, which
 constexpr int64_t kPanelColumns = kPanelTiles * kTileSide;  // also the stride of a block's rows
 constexpr int64_t kPartSteps = 8;       // of the depth: what two tiles of columns have of it stays in the first-level cache
 constexpr int64_t kMostBlockTiles = 8;  // of rows
+// The same of a depth of so many steps: in equal parts, one step more if need be, since sums would pass the cache for a short last one.
+inline int64_t steps_of_part(int64_t steps) {
+  return steps % kPartSteps == 0 ? kPartSteps : divide_up(steps, divide_up(steps, kPartSteps + 1));
+}
 
 // Not within the function below: a thread that only runs its bodies would not pass their definitions, and not free them.
 inline Scratch scratch_for_left_tiles, scratch_for_tile_sums;

@@ -82,18 +82,19 @@ struct Product {
     // What of the right side comes next is fetched while all rows meet what is here: it is in memory more often than in a cache.
     const int64_t strips = (left.count + 1) / 2;
     const int64_t lines = (kTileSide + strips - 1) / strips;  // of a tile, in each step of a strip
-    for (int64_t done = 0; done == 0 || done < steps; done += kPartSteps) {
+    const int64_t part = steps_of_part(steps);
+    for (int64_t done = 0; done == 0 || done < steps; done += part) {
       const int64_t* offsets = left.offsets != nullptr ? left.offsets + done : nullptr;
       const int64_t of_left = offsets != nullptr ? 0 : done * left.step_bytes;
       for (int64_t j = first_column; j < last_column; j += 2) {
-        const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + kPartSteps >= steps;
+        const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + part >= steps;
         const int64_t next_column = is_last || !is_last_column ? j + 2 : first_column;
-        const int64_t next_step = is_last ? 0 : is_last_column ? done + kPartSteps : done;
+        const int64_t next_step = is_last ? 0 : is_last_column ? done + part : done;
         for (int64_t i = 0; i < left.count; i += 2) {
-          const int64_t offset = i / 2 * lines * kPartSteps * kTileRowBytes;
+          const int64_t offset = i / 2 * lines * part * kTileRowBytes;
           multiply_tiles(numbers, {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
                                    {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
-                                   std::min(kPartSteps, steps - done),
+                                   std::min(part, steps - done),
                                    sums + i * kTileSide * row + (j - first_column) * kTileSide,
                                    row,
                                    done > 0,
