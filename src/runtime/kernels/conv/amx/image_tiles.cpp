@@ -34,7 +34,7 @@ void copy_places_plainly(const std::byte* from, int64_t from_place, int64_t coun
 }
 
 // Of bfloat16.
-bool are_finite(const std::byte* numbers, int64_t bytes) {
+bool are_finite_plainly(const std::byte* numbers, int64_t bytes) {
   constexpr uint16_t kExponent = 0x7f80;
   bool any = false;
   for (int64_t i = 0; i < bytes; i += 2) {
@@ -60,6 +60,14 @@ TOROID_AVX512 void copy_places_avx512(const std::byte* from, int64_t from_place,
   const __mmask64 mask = first_bytes(bytes);
   for (int64_t i = 0; i < count; ++i) _mm512_store_si512(to + i * kTileRowBytes, _mm512_maskz_loadu_epi8(mask, from + i * from_place));
 }
+TOROID_AVX512 bool are_finite_avx512(const std::byte* numbers, int64_t bytes) {
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  __mmask32 any = 0;
+  int64_t i = 0;
+  for (; i + kTileRowBytes <= bytes; i += kTileRowBytes)
+    any |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(_mm512_loadu_si512(numbers + i), exponent), exponent);
+  return any == 0 && are_finite_plainly(numbers + i, bytes - i);
+}
 #endif
 
 auto gather_here() {
@@ -67,6 +75,12 @@ auto gather_here() {
   if (vector_set() == VectorSet::Avx512) return gather_avx512;
 #endif
   return gather_plainly;
+}
+auto are_finite_here() {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) return are_finite_avx512;
+#endif
+  return are_finite_plainly;
 }
 auto copy_places_here() {
 #ifdef __x86_64__
@@ -236,7 +250,7 @@ BandPositions ImageTiles::overlapping(const std::byte* data, Range rows) const {
     const int64_t row = k * s_.dilation[1], first = (row % s_.stride[1] * height + row / s_.stride[1]) * row_bytes;
     for (int64_t done = 0; done < of_row; done += kTileRowBytes) offsets.push_back(first + done);
   }
-  if (numbers_ == AmxType::BFloat16 && !are_finite(padded, bytes))
+  if (numbers_ == AmxType::BFloat16 && !are_finite_here()(padded, bytes))
     return without_neighbours({padded, row_bytes, place, offsets}, rows.size());
   return {{padded, tiles_of((rows.size() - 1) * places + s_.out[2]), kTileSide * place, offsets.data(), place}, s_.out[2], places};
 }
