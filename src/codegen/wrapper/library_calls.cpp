@@ -194,7 +194,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
 }
 
 void FunctionPrinter::print_chain(const program::ChainCall& chain) {
-  shared_.linked_kernels.insert("chain");
+  shared_.linked_kernels.insert(linked_name("chain", {}, buffer(chain.calls[0].outputs[0].buffer).dtype));
   auto block = body_.block(fmt::format("{{  // {} convolutions, band by band", chain.calls.size()));
   std::vector<std::string> stages;
   bool reports_errors = false;

@@ -7,8 +7,8 @@ namespace toroid {
 namespace {
 
 // A constant of small numbers that differ.
-std::string constant(int number, std::string_view sizes, int64_t count) {
-  std::string text = fmt::format("constant {0} \"w{0}\": f32{1} = [", number, sizes);
+std::string constant(int number, std::string_view sizes, int64_t count, std::string_view dtype = "f32") {
+  std::string text = fmt::format("constant {0} \"w{0}\": {2}{1} = [", number, sizes, dtype);
   for (int64_t i = 0; i < count; ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", static_cast<double>((i * 37 + number) % 23 - 11) / 64);
   return text + "]\n";
@@ -50,6 +50,30 @@ TEST(Chains, AreTheEvaluators) {
       const std::vector<HostTensor> expected = evaluate(*model.program, {&image, 1}), actual = executable.run({&image, 1});
       for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(actual[i], expected[i], {.sums_or_products = true}), std::nullopt);
     }
+  }
+}
+
+// On machines without tiles one after the other.
+TEST(Chains, AreTheEvaluatorsInBFloat16) {
+  const std::string text = constant(0, "[48, 12, 1, 1]", 48 * 12, "bf16") + constant(1, "[48, 1, 3, 3]", 48 * 9, "bf16") +
+                           constant(2, "[12, 48, 1, 1]", 12 * 48, "bf16") + R"(
+graph(image: bf16[2, 12, 45, 37]) {
+  w: bf16[48, 12, 1, 1] = constant(0)
+  v: bf16[48, 1, 3, 3] = constant(1)
+  u: bf16[12, 48, 1, 1] = constant(2)
+  a: bf16[2, 48, 45, 37] = aten::conv2d(image, w)
+  b: bf16[2, 48, 45, 37] = aten::hardtanh(a, 0.0, 6.0)
+  c: bf16[2, 48, 23, 19] = aten::conv2d(b, v, stride=[2, 2], padding=[1, 1], groups=48)
+  d: bf16[2, 48, 23, 19] = aten::hardtanh(c, 0.0, 6.0)
+  y: bf16[2, 12, 23, 19] = aten::conv2d(d, u)
+  return y
+})";
+  const CompiledModel model = compiled(text);
+  EXPECT_EQ(model.library_calls, 1);
+  for (const int threads : {1, 2, 3}) {
+    const HostTensor image = example_input("image", DType::BF16, {2, 12, 45, 37});
+    const std::vector<HostTensor> expected = evaluate(*model.program, {&image, 1}), actual = model.load(threads).run({&image, 1});
+    EXPECT_EQ(difference(actual[0], expected[0], {.sums_or_products = true}), std::nullopt) << threads;
   }
 }
 

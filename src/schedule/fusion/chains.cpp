@@ -31,14 +31,27 @@ bool is_by_rows(const loop::LoopProgram& program, const CallStep& step) {
   const std::vector<sym::Expr>& image = step.call.operands[0].sizes;
   const std::vector<sym::Expr>& filters = step.call.operands[1].sizes;
   if (image.size() != 4) return false;
+  const DType dtype = program.buffer(step.outputs[0]).dtype;
+  if (dtype != DType::F32 && dtype != DType::BF16) return false;
   for (const loop::Operand& operand : step.call.operands) {
-    if (program.buffer(operand.buffer).dtype != DType::F32) return false;
+    if (program.buffer(operand.buffer).dtype != dtype) return false;
   }
   if (convolution->groups.is_const(1)) {
     const bool of_pixels = filters[2].is_const(1) && filters[3].is_const(1);
     return of_pixels || (filters[1].is_const() && filters[1].value() <= kFewChannels);
   }
   return filters[1].is_const(1) && sym::known_eq(filters[0], image[1]);
+}
+
+// Does each position of the result see one of the image, or each channel its own?
+bool is_by_positions(const CallStep& step) {
+  const auto& convolution = std::get<Convolution>(step.call.op);
+  if (!convolution.groups.is_const(1)) return true;
+  const std::vector<sym::Expr>& filters = step.call.operands[1].sizes;
+  const auto are = [](const std::vector<sym::Expr>& list, int64_t value) {
+    return std::all_of(list.begin(), list.end(), [&](sym::Expr each) { return each.is_const(value); });
+  };
+  return filters[2].is_const(1) && filters[3].is_const(1) && are(convolution.stride, 1) && are(convolution.padding, 0);
 }
 
 // Channels next to each other, and nothing between rows and images.
@@ -87,8 +100,10 @@ class Chainer {
       return "one of the two convolutions does not compute its rows independently";
     if (between.kind != loop::BufferKind::Temporary || readers_[static_cast<size_t>(image.buffer)] != 1)
       return "another step reads the producer's result too";
-    const bool reads_all = between.dtype == DType::F32 && image.offset.is_const(0) && are_equal(image.sizes, between.sizes) &&
-                           is_channels_last(image.sizes, image.strides);
+    // Tiles, which products of bfloat16 are done in, take rows that are a matrix's.
+    if (between.dtype == DType::BF16 && !is_by_positions(next)) return "the consumer's filters see more than a position of bfloat16";
+    const bool reads_all = between.dtype == program_.buffer(last.outputs[0]).dtype && image.offset.is_const(0) &&
+                           are_equal(image.sizes, between.sizes) && is_channels_last(image.sizes, image.strides);
     if (!reads_all || !writes_as_product(program_, last, image.buffer))
       return "the consumer does not read the producer's result as it is laid out, row by row";
     for (const CallStep* each : {&last, &next}) {

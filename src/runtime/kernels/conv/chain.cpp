@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/registry/operands.h"
 #include "runtime/memory/scratch.h"
 
@@ -20,13 +21,20 @@ namespace {
 constexpr double kPerMultiplication = 0.015;
 constexpr double kPerMultiplicationInParts = 0.008;
 constexpr double kPerChannelMultiplication = 0.04;
-constexpr double kPerElement = 0.3;      // of what is made of a result
+constexpr double kPerElement = 0.3;  // of what is made of a result
+constexpr double kPerMultiplicationInTiles = 0.0015, kPerChannelMultiplicationBf16 = 0.02, kPerElementBf16 = 0.18;  // of bfloat16
 constexpr double kPerByte = 0.012;       // written, or read, where it does not stay in the cache
 constexpr double kPerMovedByte = 0.006;  // of what several threads write, and read in other shares
 constexpr double kStart = 2000;          // of work for several threads
 constexpr double kWorthIt = 0.97;        // of the time in turn: for less, rows are not made twice
 
 Scratch scratch_for_rings;
+
+// That rings of so many bytes are apart.
+int64_t padded_bytes(int64_t bytes) {
+  constexpr int64_t kFloat = sizeof(float);
+  return padded_stride((bytes + kFloat - 1) / kFloat) * kFloat;
+}
 
 // The rows of its image that rows of a convolution's result see.
 Range rows_seen(const ConvolutionShape& s, Range rows) {
@@ -40,7 +48,10 @@ int64_t most_rows_seen(const ConvolutionShape& s, int64_t rows) {
 }
 
 int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channels; }
-int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }  // floats
+int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }  // elements
+
+// Images of one dtype, F32 or BF16.
+DType dtype_of_images(std::span<const KernelCall> stages) { return dtype_of(stages[0].inputs[0]); }
 
 // How a chain goes in bands.
 struct ChainPlan {
@@ -48,12 +59,13 @@ struct ChainPlan {
   std::vector<std::unique_ptr<const RowConvolution>> convolutions = {};
   int64_t bands = 0;               // of an image
   std::vector<int64_t> kept = {};  // rows of each stage's image that are there at a time
-  int64_t floats_kept = 0;
+  int64_t bytes_kept = 0;
 };
 
 class ChainPlanner {
  public:
-  explicit ChainPlanner(std::span<const KernelCall> stages) : stages_(stages), pool_(stages[0].pool) {
+  explicit ChainPlanner(std::span<const KernelCall> stages)
+      : stages_(stages), pool_(stages[0].pool), is_bf16_(dtype_of_images(stages) == DType::BF16), element_bytes_(is_bf16_ ? 2 : 4) {
     for (const KernelCall& stage : stages) shapes_.push_back(convolution_shape(stage));
   }
 
@@ -77,7 +89,7 @@ class ChainPlanner {
     for (size_t i = 0; i < stages_.size(); ++i) {
       const ConvolutionShape& s = shapes_[i];
       row_time[i] = this->row_time(i, threads);
-      const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * int64_t{sizeof(float)} / threads : 0);
+      const auto bytes = static_cast<double>(i > 0 ? s.batch * s.in[1] * out_row(shapes_[i - 1]) * element_bytes_ / threads : 0);
       in_turn +=
           2 * (threads > 1 ? kPerMovedByte : 0) * bytes + 2 * kPerByte * std::max(0.0, bytes - static_cast<double>(l2_cache_bytes() / 4));
       in_turn += static_cast<double>(s.batch) / static_cast<double>(threads) * static_cast<double>(s.out[1]) * row_time[i];
@@ -96,17 +108,17 @@ class ChainPlanner {
     return {kNanosecond * in_turn, kNanosecond * (start + static_cast<double>(rounds) * longest) / kWorthIt};
   }
 
-  ChainPlan in_bands(int64_t rows) const {
+  ChainPlan in_bands(int64_t rows, MakeRowConvolution make) const {
     ChainPlan plan = {.shapes = shapes_};
     const ConvolutionShape& last = shapes_.back();
     const int64_t parts = this->parts(pool_.threads()), part_rows = (last.out[1] + parts - 1) / parts;
     const int64_t most = rows > 0 ? rows : band_rows(part_rows);
     plan.bands = parts * ((part_rows + most - 1) / most);
     plan.kept = rows_kept((last.out[1] + plan.bands - 1) / plan.bands);
-    plan.floats_kept = floats_kept(plan.kept);
+    plan.bytes_kept = bytes_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      plan.convolutions.push_back(row_convolution(stages_[i], shapes_[i], {.from_ring = i > 0, .times = times}));
+      plan.convolutions.push_back(make(stages_[i], shapes_[i], {.from_ring = i > 0, .times = times}));
     }
     return plan;
   }
@@ -123,11 +135,12 @@ class ChainPlanner {
   double row_time(size_t stage, int64_t threads) const {
     const ConvolutionShape& s = shapes_[stage];
     const bool in_vectors = takes_channel_vectors(s);
+    const auto elements = static_cast<double>(out_row(s)), sums = static_cast<double>(s.in_channels * s.kernel_elements());
+    if (is_bf16_) return elements * (sums * (in_vectors ? kPerChannelMultiplicationBf16 : kPerMultiplicationInTiles) + kPerElementBf16);
     const bool in_parts = !in_vectors && convolves_as_bf16x3(s, image_strides(stages_[stage].inputs[0]).channel,
                                                              stages_[stage].keeps(stages_[stage].inputs[1]), threads);
     const double each = in_parts ? kPerMultiplicationInParts : in_vectors ? kPerChannelMultiplication : kPerMultiplication;
-    const double elements = static_cast<double>(out_row(s));
-    return elements * (static_cast<double>(s.in_channels * s.kernel_elements()) * each + kPerElement);
+    return elements * (sums * each + kPerElement);
   }
 
   // Rows of each stage's image that are there at a time, but of the first's.
@@ -137,9 +150,9 @@ class ChainPlanner {
     return result;
   }
 
-  int64_t floats_kept(const std::vector<int64_t>& rows) const {
+  int64_t bytes_kept(const std::vector<int64_t>& rows) const {
     int64_t result = 0;
-    for (size_t i = 1; i < stages_.size(); ++i) result += padded_stride(rows[i] * out_row(shapes_[i - 1]));
+    for (size_t i = 1; i < stages_.size(); ++i) result += padded_bytes(rows[i] * out_row(shapes_[i - 1]) * element_bytes_);
     return result;
   }
 
@@ -148,23 +161,26 @@ class ChainPlanner {
   // positions.
   int64_t band_rows(int64_t part_rows) const {
     constexpr int64_t kBandsPerPart = 4, kLeastPositions = 112;
-    const int64_t floats = l2_cache_bytes() / 4 / int64_t{sizeof(float)};
+    const int64_t bytes = l2_cache_bytes() / 4;
     const int64_t columns = shapes_.back().out[2];
     const int64_t enough = std::max((part_rows + kBandsPerPart - 1) / kBandsPerPart, (kLeastPositions + columns - 1) / columns);
     int64_t rows = 1;
-    while (rows < std::min(part_rows, enough) && floats_kept(rows_kept(rows + 1)) <= floats) ++rows;
+    while (rows < std::min(part_rows, enough) && bytes_kept(rows_kept(rows + 1)) <= bytes) ++rows;
     return rows;
   }
 
   std::span<const KernelCall> stages_;
   RuntimePool& pool_;
+  bool is_bf16_;
+  int64_t element_bytes_;
   std::vector<ConvolutionShape> shapes_;
 };
 
 // A call of a chain in bands.
 class BandRun {
  public:
-  BandRun(std::span<const KernelCall> stages, const ChainPlan& plan) : stages_(stages), plan_(plan), pool_(stages[0].pool) {
+  BandRun(std::span<const KernelCall> stages, const ChainPlan& plan)
+      : stages_(stages), plan_(plan), pool_(stages[0].pool), dtype_(dtype_of_images(stages)), element_bytes_(size_bytes(dtype_)) {
     static std::atomic<uint64_t> runs{0};
     run_ = ++runs;
   }
@@ -197,22 +213,23 @@ class BandRun {
       progress = {.run = run_, .image = -1};
       progress.images.resize(count);
       const int64_t thread = threads_++;
-      float* elsewhere = scratch_for_rings.get(plan_.floats_kept);
+      auto* elsewhere = scratch_for_rings.get<std::byte>(plan_.bytes_kept);
       for (size_t i = 1; i < count; ++i) {
         // A part of the image's own memory, which what comes after the chain will find in the cache, if it is large enough.
-        constexpr int64_t kLine = 16;
-        const int64_t row = out_row(plan_.shapes[i - 1]),
-                      own = plan_.shapes[i].batch * plan_.shapes[i].in[1] * row / pool_.threads() / kLine * kLine;
-        const bool is_enough = own >= plan_.kept[i] * row;
-        progress.images[i] = {is_enough ? data_of(stages_[i].inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]};
-        elsewhere += is_enough ? 0 : padded_stride(plan_.kept[i] * row);
+        constexpr int64_t kLineBytes = 64;
+        const int64_t row = out_row(plan_.shapes[i - 1]), needed = plan_.kept[i] * row * element_bytes_,
+                      own =
+                          plan_.shapes[i].batch * plan_.shapes[i].in[1] * row * element_bytes_ / pool_.threads() / kLineBytes * kLineBytes;
+        const bool is_enough = own >= needed;
+        progress.images[i] = ring(is_enough ? bytes_of(stages_[i].inputs[0]) + thread * own : elsewhere, row, plan_.kept[i]);
+        elsewhere += is_enough ? 0 : padded_bytes(needed);
       }
     }
     if (progress.image != image || progress.next != row) {
       const ToroidOperand& first = stages_[0].inputs[0];
       const ImageStrides strides = image_strides(first);
       progress.image = image;
-      progress.images[0] = {data_of(first) + image * strides.batch, strides.row, plan_.shapes[0].in[1]};
+      progress.images[0] = ring(bytes_of(first) + image * strides.batch * element_bytes_, strides.row, plan_.shapes[0].in[1]);
       progress.made.assign(count, 0);
     }
     return progress;
@@ -233,8 +250,21 @@ class BandRun {
       make_rows(i, image, wanted[i], progress.images);
       progress.made[i] = wanted[i].last;
     }
-    plan_.convolutions.back()->run_rows(image, rows, progress.images.back(), output());
+    const KernelCall& last = stages_.back();
+    const int64_t channels = out_channels(plan_.shapes.back());
+    give_rows(count - 1, image, rows, progress.images.back(), last.epilogue != nullptr ? last.epilogue->out : last.outputs[0].data,
+              channels);
     progress.next = rows.last;
+  }
+
+  // Of the stage's output image, whose first image begins at `out`.
+  void give_rows(size_t stage, int64_t image, Range rows, const ImageRing& in, void* out, int64_t channels) const {
+    const ToroidEpilogue* const given = stages_[stage].epilogue;
+    if (given == nullptr && dtype_ == DType::F32)
+      return plan_.convolutions[stage]->run_rows(image, rows, in, {static_cast<float*>(out), channels, nullptr});
+    ToroidEpilogue epilogue = given != nullptr ? *given : store_as(dtype_, out, channels);
+    epilogue.out = out;
+    plan_.convolutions[stage]->run_rows(image, rows, in, {nullptr, channels, &epilogue});
   }
 
   // Of the stage's whole image, to the ring that the next one reads.
@@ -244,24 +274,20 @@ class BandRun {
     for (Range some = rows; some.first < rows.last; some.first = some.last) {
       some.last = std::min(rows.last, (some.first / ring.kept + 1) * ring.kept);
       // Where the first row of the first image would be.
-      const int64_t before = (image * s.out[1] + some.first) * ring.row * int64_t{sizeof(float)};
-      float* base = reinterpret_cast<float*>(reinterpret_cast<intptr_t>(ring.at(some.first)) - before);
-      const int64_t channels = out_channels(s);
-      if (stages_[stage].epilogue == nullptr) {
-        plan_.convolutions[stage]->run_rows(image, some, images[stage], {base, channels, nullptr});
-      } else {
-        ToroidEpilogue epilogue = *stages_[stage].epilogue;
-        epilogue.out = base;
-        plan_.convolutions[stage]->run_rows(image, some, images[stage], {nullptr, channels, &epilogue});
-      }
+      const int64_t before = (image * s.out[1] + some.first - some.first % ring.kept) * ring.row * element_bytes_;
+      void* const base = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(ring.data) - before);
+      give_rows(stage, image, some, images[stage], base, out_channels(s));
     }
   }
 
-  ProductOutput output() const { return output_of(stages_.back(), out_channels(plan_.shapes.back())); }
+  static std::byte* bytes_of(const ToroidOperand& operand) { return static_cast<std::byte*>(operand.data); }
+  static ImageRing ring(const std::byte* data, int64_t row, int64_t kept) { return {reinterpret_cast<const float*>(data), row, kept}; }
 
   std::span<const KernelCall> stages_;
   const ChainPlan& plan_;
   RuntimePool& pool_;
+  DType dtype_;
+  int64_t element_bytes_;
   uint64_t run_ = 0;                         // that no other has
   mutable std::atomic<int64_t> threads_{0};  // that take part
 };
@@ -296,10 +322,10 @@ ChainEstimate estimate_chain(std::span<const KernelCall> stages, int64_t threads
 
 std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain) { return std::make_unique<const InTurn>(stages_of(chain)); }
 
-std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows) {
+std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows, MakeRowConvolution make) {
   const ChainPlanner planner(stages_of(chain));
   TOROID_CHECK(planner.can_go_in_bands(), "the convolutions of a chain cannot be made some rows at a time");
-  return std::make_unique<const BandsPlan>(planner.in_bands(rows));
+  return std::make_unique<const BandsPlan>(planner.in_bands(rows, make));
 }
 
 }  // namespace toroid

@@ -7,14 +7,17 @@
 
 #include <span>
 
+#include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/plan.h"
 
 namespace toroid {
 
 // Of a chain (call_of_chain): every image but the first has its channels next to each other and nothing between its rows and images; its
 // memory holds none of it afterwards. `rows`: the last stage's rows of a band; 0: as many as the cache has room for. In bands no stage may
-// be transposed or have a bias, all results have their channels next to each other, and all weights are constants.
-std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows = 0);
+// be transposed or have a bias, all results have their channels next to each other, and all weights are constants. `make`: for the images'
+// dtype, F32 or, with bf16_row_convolution, BF16.
+using MakeRowConvolution = std::unique_ptr<RowConvolution> (*)(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use);
+std::unique_ptr<const KernelPlan> plan_in_bands(const KernelCall& chain, int64_t rows = 0, MakeRowConvolution make = row_convolution);
 std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain);
 
 // The implementation of a chain (registry.h) that is one convolution after the other.

@@ -1,4 +1,4 @@
-// Chains of convolutions in F32: band by band of image rows, or one after the other.
+// Chains of convolutions in F32 or BF16: band by band of image rows, or one after the other.
 //
 //   chain.f32{convolution.f32(f32[1, 16, 56, 56]/[…], constant f32[96, 16, 1, 1]) -> f32[1, 96, 56, 56]/[…]; …; epilogue | …}
 #include <cmath>
@@ -6,6 +6,8 @@
 
 #include "base/format.h"
 #include "runtime/kernels/conv/chain.h"
+#include "runtime/kernels/conv/conv.h"
+#include "runtime/kernels/isa/amx.h"
 #include "runtime/kernels/linked/linked_kernels.h"
 #include "runtime/kernels/registry/families.h"
 
@@ -62,12 +64,14 @@ bool is_image_of_channels(const OperandMeta& image) {
   return true;
 }
 
+template <DType kDType>
 std::optional<std::string> malformed(const Problem& problem) {
+  const std::string family = formatted("convolution.{}", to_string(kDType));
   if (problem.stages.size() < 2) return formatted("{} convolutions in braces, not 2 or more", problem.stages.size());
   for (size_t i = 0; i < problem.stages.size(); ++i) {
     const Problem& stage = problem.stages[i];
-    if (stage.family != "convolution.f32") return formatted("stage {} is {}, not convolution.f32", i, stage.family);
-    if (std::optional<std::string> fault = malformed_convolution(DType::F32, stage)) return formatted("stage {}: {}", i, *fault);
+    if (stage.family != family) return formatted("stage {} is {}, not {}", i, stage.family, family);
+    if (std::optional<std::string> fault = malformed_convolution(kDType, stage)) return formatted("stage {}: {}", i, *fault);
     if (stage.outputs[0].sizes.size() != 4) return formatted("stage {} has not two spatial dims", i);
     if (i == 0) continue;
     const OperandMeta& made = problem.stages[i - 1].outputs[0];
@@ -89,34 +93,57 @@ int64_t depth(const Problem& problem) {
   return static_cast<int64_t>(root * root);
 }
 
+using NotByRows = std::optional<std::string> (*)(const Problem& problem, size_t stage);
+template <NotByRows kNotByRows>
 std::optional<std::string> not_in_bands(const Problem& problem) {
   for (size_t i = 0; i < problem.stages.size(); ++i) {
     const Problem& stage = problem.stages[i];
     if (stage.outputs[0].elements() == 0) return formatted("the result of stage {} has no elements", i);
     if (!stage.inputs[1].is_constant) return formatted("the filters of stage {} are no constants", i);
-    if (std::optional<std::string> reason = not_by_rows(stage)) return formatted("stage {}: {}", i, *reason);
+    if (std::optional<std::string> reason = kNotByRows(problem, i)) return formatted("stage {}: {}", i, *reason);
   }
   return std::nullopt;
 }
 
-constexpr Implementation kImplementations[] = {
-    {.name = kApart,
-     .description = "one convolution after the other",
-     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
-     .plan = plan_in_turn},
-    {.name = "bands",
-     .description = "some rows of each at a time, which the next one reads while they are in the cache",
-     .gate = not_in_bands,
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
-     .plan = [](const KernelCall& call) { return plan_in_bands(call); }},
-};
+std::optional<std::string> not_by_rows_f32(const Problem& problem, size_t stage) { return not_by_rows(problem.stages[stage]); }
+
+// Tiles see a whole image, or rows of it whose positions are a matrix's rows.
+std::optional<std::string> not_by_rows_bf16(const Problem& problem, size_t stage) {
+  const Problem& each = problem.stages[stage];
+  if (each.integers[0] != 0 || each.inputs.size() > 2 || each.outputs[0].strides[1] != 1)
+    return "it is transposed, with a bias, or its channels are not next to each other";
+  if (!has_amx()) return kNoTiles;
+  const ConvolutionShape s = convolution_shape(each);
+  if (takes_channel_vectors(s) && each.inputs[0].strides[1] == 1) return std::nullopt;
+  if (s.groups != 1) return "there are several groups";
+  if (stage > 0 && !matrix_row_stride(s, image_strides(each.inputs[0].strides))) return "its filters see more than a position";
+  return std::nullopt;
+}
+
+constexpr Implementation kInTurn = {
+    .name = kApart,
+    .description = "one convolution after the other",
+    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    .cost_s = [](const Problem& problem,
+                 const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
+    .plan = plan_in_turn};
+template <NotByRows kNotByRows, MakeRowConvolution kMake>
+constexpr Implementation kInBands = {
+    .name = "bands",
+    .description = "some rows of each at a time, which the next one reads while they are in the cache",
+    .gate = not_in_bands<kNotByRows>,
+    .cost_s = [](const Problem& problem,
+                 const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
+    .plan = [](const KernelCall& call) { return plan_in_bands(call, 0, kMake); }};
+
+constexpr Implementation kOfF32[] = {kInTurn, kInBands<not_by_rows_f32, row_convolution>};
+constexpr Implementation kOfBF16[] = {kInTurn, kInBands<not_by_rows_bf16, bf16_row_convolution>};
 
 }  // namespace
 
-constexpr KernelFamily kF32 = {"chain.f32", malformed, depth, kImplementations};
+constexpr KernelFamily kF32 = {"chain.f32", malformed<DType::F32>, depth, kOfF32};
+constexpr KernelFamily kBF16 = {"chain.bf16", malformed<DType::BF16>, depth, kOfBF16};
 TOROID_LINKED_KERNEL(chain, "chain", &kF32, plan_in_turn);
+TOROID_LINKED_KERNEL(chain_bf16, "chain.bf16", &kBF16, plan_in_turn);
 
 }  // namespace toroid

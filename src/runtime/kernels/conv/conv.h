@@ -74,12 +74,14 @@ std::unique_ptr<const KernelPlan> plan_half_convolution(const KernelCall& call);
 // As F32, image and filters whole; also transposed, with a bias or of planes, then contiguous.
 std::unique_ptr<const KernelPlan> plan_widened(const KernelCall& call);
 
-// Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it.
+// Rows of an image: all, each in its own place, or the last `kept` of them, each in the place of the one so many before it. Of an image of
+// bfloat16 the elements are such, whatever the pointer's type says, and have offsets alone.
 struct ImageRing {
   const float* data;
   int64_t row;  // stride, in elements
   int64_t kept;
-  const float* at(int64_t y) const { return data + y % kept * row; }
+  int64_t offset(int64_t y) const { return y % kept * row; }
+  const float* at(int64_t y) const { return data + offset(y); }
 };
 
 // A convolution whose output's rows can be made some at a time, in any order and on any threads, from rows that lie elsewhere than the call
@@ -100,6 +102,9 @@ ProductOutput output_of(const KernelCall& call, int64_t channels);
 // where the weights are constants.
 std::unique_ptr<RowConvolution> row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use);
 std::unique_ptr<RowConvolution> channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
+// The same in BF16, where has_amx(): by vectors of channels, else by tiles. Rings may hold images of filters of one element without strides
+// and of vectors of channels. What rows are given to has an epilogue.
+std::unique_ptr<RowConvolution> bf16_row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse& use);
 // Are a call's groups such, and its image's channels next to each other?
 bool takes_channel_vectors(const KernelCall& call, const ConvolutionShape& shape);
 

@@ -10,11 +10,14 @@
 namespace toroid {
 namespace {
 
-class HalfTiles final : public KernelPlan {
+class HalfTiles final : public RowConvolution {
  public:
   HalfTiles(const KernelCall& call, const ConvolutionShape& s) : convolver_(AmxType::BFloat16, call, s), columns_(s.out_channels) {}
 
   void run(const KernelCall& call) const override { convolver_.run(call, output_of(call, columns_)); }
+  void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const override {
+    convolver_.run_rows(image, rows, in, out);
+  }
 
  private:
   TileConvolver convolver_;
@@ -58,6 +61,11 @@ std::unique_ptr<const KernelPlan> plan_half_tiles(const KernelCall& call) {
 
 std::unique_ptr<const KernelPlan> plan_half_channel_vectors(const KernelCall& call) {
   return plan_storing(call, [&](const ConvolutionShape& s) { return channel_vectors(call, s); });
+}
+
+std::unique_ptr<RowConvolution> bf16_row_convolution(const KernelCall& call, const ConvolutionShape& shape, const RowUse&) {
+  if (takes_channel_vectors(call, shape)) return channel_vectors(call, shape);
+  return std::make_unique<HalfTiles>(call, shape);
 }
 
 }  // namespace toroid

@@ -67,8 +67,9 @@ TOROID_INLINE const uint16_t* image_of(const DepthwiseStrip& s, int64_t row, int
   return reinterpret_cast<const uint16_t*>(s.image) + s.image_rows[row] + c;
 }
 
-// A column of the image is read once for all positions that it belongs to.
-template <int kColumns, int kStride, int kPositions, bool kAtEdges>
+// A column of the image is read once for all positions that it belongs to. At the image's edges, where it may be missing, that is asked: it
+// takes little of the time, and other kernels for what is between them would be as much code again.
+template <int kColumns, int kStride, int kPositions>
 TOROID_INLINE void convolve_columns(const DepthwiseStrip& s, int64_t vector, int64_t c) {
   constexpr int kImageColumns = (kPositions - 1) * kStride + kColumns;
   EvenAndOdd sums[kPositions] = {};
@@ -78,7 +79,7 @@ TOROID_INLINE void convolve_columns(const DepthwiseStrip& s, int64_t vector, int
 #pragma GCC unroll 32
     for (int i = 0; i < kImageColumns; ++i) {
       const bool is_at_edge = i < kColumns - 1 || i > kImageColumns - kColumns;
-      if (kAtEdges && is_at_edge && (s.columns_there >> i & 1) == 0) continue;
+      if (is_at_edge && (s.columns_there >> i & 1) == 0) continue;
       EvenAndOdd x;
       load_channels(image + i * s.image_column, x);
 #pragma GCC unroll 16
@@ -112,28 +113,28 @@ TOROID_INLINE void convolve_elements(const DepthwiseStrip& s, int64_t vector, in
   store_in_order(s, c, sums);
 }
 
-template <int kColumns, int kStride, int kPositions, bool kAtEdges>
+template <int kColumns, int kStride, int kPositions>
 TOROID_AVX512 void run_columns(const DepthwiseStrip& s) {
   for_each_vector(
-      s.channels, s.channels, kPairedLanes,
-      [&](int64_t vector, int64_t c) __attribute__((always_inline)) { convolve_columns<kColumns, kStride, kPositions, kAtEdges>(s, vector, c); });
+      s.channels, s.channels, kPairedLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) {
+        convolve_columns<kColumns, kStride, kPositions>(s, vector, c);
+      });
 }
 template <int kPositions>
 TOROID_AVX512 void run_elements(const DepthwiseStrip& s) {
   for_each_vector(
-      s.channels, s.channels, kPairedLanes,
-      [&](int64_t vector, int64_t c) __attribute__((always_inline)) { convolve_elements<kPositions>(s, vector, c); });
+      s.channels, s.channels,
+      kPairedLanes, [&](int64_t vector, int64_t c) __attribute__((always_inline)) { convolve_elements<kPositions>(s, vector, c); });
 }
 
 // As networks have them: 3, 5 or 7 columns, and no fewer positions than rows of 8 and more are cut into.
 constexpr int kFewestPairedPositions = 4;
 
-template <int kColumns, bool kAtEdges>
+template <int kColumns>
 DepthwiseKernel of_columns(const DepthwiseShape& shape) {
   constexpr int kCounts = DepthwiseKernels::kMostPositions - kFewestPairedPositions + 1;
   return [&]<size_t... I>(std::index_sequence<I...>) {
-    static constexpr DepthwiseKernel kKernels[] = {
-        &run_columns<kColumns, I / kCounts + 1, I % kCounts + kFewestPairedPositions, kAtEdges>...};
+    static constexpr DepthwiseKernel kKernels[] = {&run_columns<kColumns, I / kCounts + 1, I % kCounts + kFewestPairedPositions>...};
     return kKernels[(shape.stride - 1) * kCounts + shape.positions - kFewestPairedPositions];
   }
   (std::make_index_sequence<DepthwiseKernels::kMostStride * kCounts>());
@@ -141,9 +142,9 @@ DepthwiseKernel of_columns(const DepthwiseShape& shape) {
 
 DepthwiseKernel paired_kernel(const DepthwiseShape& shape) {
   const bool has_own = shape.positions >= kFewestPairedPositions && !shape.misses_inner_columns;
-  if (has_own && shape.columns == 3) return shape.at_edges ? of_columns<3, true>(shape) : of_columns<3, false>(shape);
-  if (has_own && shape.columns == 5) return shape.at_edges ? of_columns<5, true>(shape) : of_columns<5, false>(shape);
-  if (has_own && shape.columns == 7) return shape.at_edges ? of_columns<7, true>(shape) : of_columns<7, false>(shape);
+  if (has_own && shape.columns == 3) return of_columns<3>(shape);
+  if (has_own && shape.columns == 5) return of_columns<5>(shape);
+  if (has_own && shape.columns == 7) return of_columns<7>(shape);
   return [&]<int... P>(std::integer_sequence<int, P...>) {
     static constexpr DepthwiseKernel kKernels[] = {&run_elements<P + 1>...};
     return kKernels[shape.positions - 1];

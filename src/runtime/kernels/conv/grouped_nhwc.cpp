@@ -154,7 +154,7 @@ class DepthwiseConvolver : public RowConvolution {
     for (int64_t j = 0; j < count; j += run) {
       if (is_reduced_float(image_dtype_)) {
         const auto* const bits = reinterpret_cast<const uint16_t*>(in.data);
-        widen_row(image_dtype_, bits + row * strides_.row + j * strides_.column, run * column_, to + j * column_);
+        widen_row(image_dtype_, bits + in.offset(row) + j * strides_.column, run * column_, to + j * column_);
       } else {
         std::copy_n(in.at(row) + j * strides_.column, run * column_, to + j * column_);
       }
@@ -256,7 +256,7 @@ class DepthwiseConvolver : public RowConvolution {
     rows.weights.clear();
     const Range vertical = taps(1, o);
     for (int64_t k1 = vertical.first; k1 < vertical.last; ++k1) {
-      const int64_t row = in.at(o * s_.stride[1] - s_.padding[1] + k1 * s_.dilation[1]) - in.data;
+      const int64_t row = in.offset(o * s_.stride[1] - s_.padding[1] + k1 * s_.dilation[1]);
       for (int64_t k2 = columns.first; k2 < columns.last; ++k2) {
         rows.image.push_back(row + k2 * s_.dilation[2] * column_);
         rows.weights.push_back((k1 * s_.kernel[2] + k2) * s_.in_channels * lanes_);

@@ -17,6 +17,7 @@ std::string linked_name(std::string_view kernel, std::span<const DType> inputs, 
     if (dtype == DType::U8 && inputs[1] == DType::I8 && output == DType::I32) return "convolution.bytes";
     return dtype == DType::F32 || is_reduced_float(dtype) ? formatted("convolution.{}", to_string(dtype)) : "convolution.columns";
   }
+  if (kernel == "chain" && output == DType::BF16) return "chain.bf16";
   if (kernel == "attention") return formatted("attention.{}", to_string(output));
   return std::string(kernel);
 }

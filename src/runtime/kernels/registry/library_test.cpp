@@ -330,6 +330,8 @@ TEST(LibraryKernels, AreNamedByWhatDecidesTheirCode) {
       {"convolution", {DType::F16, DType::F16}, DType::F32, "convolution.f16"},
       {"convolution", {DType::U8, DType::I8}, DType::I32, "convolution.bytes"},
       {"convolution", {DType::I64, DType::I64}, DType::I64, "convolution.columns"},
+      {"chain", {}, DType::F32, "chain"},
+      {"chain", {}, DType::BF16, "chain.bf16"},
       {"attention", {DType::F64, DType::F64, DType::F64}, DType::F64, "attention.f64"},
       {"sort", {DType::I64}, DType::I64, "sort"},
   };

@@ -72,6 +72,26 @@ void TileConvolver::run(const KernelCall& call, const ProductOutput& out) const 
   });
 }
 
+void TileConvolver::run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const {
+  const auto* const filters = reinterpret_cast<const std::byte*>(filters_.kept());
+  const auto* const data = reinterpret_cast<const std::byte*>(in.data);
+  if (matrix_row_stride(s_, strides_)) {
+    for (Range some = rows; some.first < rows.last; some.first = some.last) {
+      some.last = std::min(rows.last, (some.first / in.kept + 1) * in.kept);
+      const TileMatrix matrix = {data + in.offset(some.first) * bytes_of_element(numbers_), strides_.column, strides_.channel};
+      multiply_in_tiles(numbers_, some.size() * s_.out[2], s_.out_channels, s_.in_channels, matrix, filters,
+                        out.part((image * s_.out[1] + some.first) * s_.out[2], 0));
+    }
+    return;
+  }
+  const TileRegisters registers;
+  const int64_t bands = divide_up(rows.size(), image_.most_rows());
+  for (int64_t band = 0; band < bands; ++band) {
+    const Range some = part_of(rows.size(), band, bands);
+    run_band({data, image, {rows.first + some.first, rows.first + some.last}, {0, panels_}}, filters, out);
+  }
+}
+
 Cut TileConvolver::cut_of(const RuntimePool& pool) const {
   // Tiles are so much faster than the vectors that cuts are estimated for.
   const int64_t faster = numbers_ == AmxType::BFloat16 ? 6 : 12, strip = faster * kTileSide;

@@ -42,9 +42,18 @@ inline int64_t tiles_in_block(int64_t bytes_of_tile) {
   if (bytes_of_tile <= kShallow) return kMostBlockTiles / 2;
   return std::clamp<int64_t>(kBlockBytes / std::max<int64_t>(bytes_of_tile, kTileRowBytes) / 2 * 2, 2, kMostBlockTiles);
 }
+// In the place of a pool: the calling thread, which may be one of a pool's that runs a body.
+struct OneThread {
+  template <class F>
+  void parallel_for(int64_t n, int64_t /*grain*/, const F& body) const {
+    if (n > 0) body(0, n);
+  }
+};
+inline int64_t panel_groups(const OneThread&, int64_t, int64_t) { return 1; }
+
 // multiply(block) makes sums, on all threads, with TileRegisters in scope.
-template <class Multiply>
-void multiply_blocks(RuntimePool& pool, const TileRange& range, const Multiply& multiply, const ProductOutput& out) {
+template <class Pool, class Multiply>
+void multiply_blocks(Pool& pool, const TileRange& range, const Multiply& multiply, const ProductOutput& out) {
   const int64_t panels = (range.n + kPanelColumns - 1) / kPanelColumns, blocks = (range.count + range.in_block - 1) / range.in_block;
   const int64_t groups = panel_groups(pool, blocks, panels);
   pool.parallel_for(blocks * groups, 1, [&](int64_t begin, int64_t end) {
@@ -66,8 +75,8 @@ void multiply_blocks(RuntimePool& pool, const TileRange& range, const Multiply& 
 }
 
 // pack(first_row, rows, out) packs a tile of rows, `left_tile_bytes` of them, or fewer, on all threads; multiply as above.
-template <class Pack, class Multiply>
-void for_each_tile_block(RuntimePool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
+template <class Pool, class Pack, class Multiply>
+void for_each_tile_block(Pool& pool, int64_t m, int64_t n, int64_t left_tile_bytes, const Pack& pack, const Multiply& multiply,
                          const ProductOutput& out) {
   constexpr int64_t kLeftBytes = int64_t{4} << 20;  // of rows at a time
   const int64_t tile_bytes = std::max<int64_t>(left_tile_bytes, kTileRowBytes), block_tiles = tiles_in_block(tile_bytes);
@@ -90,8 +99,8 @@ struct TilesInPlace {
   const std::byte* data;
   int64_t tile_bytes, read_bytes;
 };
-template <class Multiply>
-void for_each_block_in_place(RuntimePool& pool, int64_t m, int64_t n, const TilesInPlace& left, const Multiply& multiply,
+template <class Pool, class Multiply>
+void for_each_block_in_place(Pool& pool, int64_t m, int64_t n, const TilesInPlace& left, const Multiply& multiply,
                              const ProductOutput& out) {
   multiply_blocks(pool, {left.data, left.tile_bytes, 0, tiles_of(m), tiles_in_block(left.read_bytes), m, n}, multiply, out);
 }

@@ -232,10 +232,9 @@ class RowsInPlace {
   const std::byte* copies_ = nullptr;
 };
 
-}  // namespace
-
-void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
-                       const ProductOutput& out) {
+template <class Pool>
+void multiply_on(Pool& pool, AmxType numbers, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+                 const ProductOutput& out) {
   const int64_t steps = steps_of(numbers, k);
   const auto multiply = [&](const TileRows& rows, const TileBlock& block) {
     multiply_tile_rows(numbers, rows, steps, packed, block.first_column, block.last_column, block.sums, kPanelColumns);
@@ -249,6 +248,19 @@ void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n,
   const RowsInPlace rows(a, bytes_of_element(numbers), m, k);
   for_each_block_in_place(
       pool, m, n, rows.tiles(), [&](const TileBlock& block) { multiply(rows.of(block), block); }, out);
+}
+
+}  // namespace
+
+void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+                       const ProductOutput& out) {
+  multiply_on(pool, numbers, m, n, k, a, packed, out);
+}
+
+void multiply_in_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+                       const ProductOutput& out) {
+  const OneThread here;
+  multiply_on(here, numbers, m, n, k, a, packed, out);
 }
 
 }  // namespace toroid

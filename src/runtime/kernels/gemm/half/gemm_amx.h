@@ -46,5 +46,8 @@ void multiply_tile_rows(AmxType numbers, const TileRows& rows, int64_t steps, co
 // of `out` says: for store_as(DType::I32, …) and functions.
 void multiply_in_tiles(AmxType numbers, RuntimePool& pool, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
                        const ProductOutput& out);
+// The same on the calling thread alone.
+void multiply_in_tiles(AmxType numbers, int64_t m, int64_t n, int64_t k, const TileMatrix& a, const std::byte* packed,
+                       const ProductOutput& out);
 
 }  // namespace toroid
