@@ -195,11 +195,12 @@ TEST(Choices, NarrowNumbersHaveTheirForms) {
 TEST(Choices, WhatTheRegistryDoesNotKnowIsNamed) {
   RuntimePool pool(1);
   const KernelCall call{pool, {}, {}, {}, {}};
-  EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f128", "packed", call); }).report(),
-            "error: no kernel has the family 'matmul.f128'\n  help: the families are matmul.f32, matmul.f64, matmul.bf16, matmul.f16, "
-            "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, convolution.i32, chain.f32, "
-            "attention.f32, "
-            "attention.bf16, attention.f16");
+  EXPECT_EQ(
+      error_of([&] { runtime_choices().plan("matmul.f128", "packed", call); }).report(),
+      "error: no kernel has the family 'matmul.f128'\n  help: the families are matmul.f32, matmul.f64, matmul.bf16, matmul.f16, "
+      "matmul.int8, matmul.int4, matmul.i32, convolution.f32, convolution.bf16, convolution.f16, convolution.i32, chain.f32, chain.bf16, "
+      "attention.f32, "
+      "attention.bf16, attention.f16");
   EXPECT_EQ(error_of([&] { runtime_choices().plan("matmul.f32", "slow", call); }).report(),
             "error: matmul.f32 has no choice 'slow'\n  help: its choices are packed, parts, few-rows-by-rows, few-rows-by-columns, onednn");
 }
