@@ -1,7 +1,6 @@
 // The loops of depthwise_microkernel.cpp for images of bfloat16 and channels that are their own groups: 32 channels at a time, read as they
 // lie. A shift makes floats of the even ones, a mask of the odd ones, each one instruction; sums stay apart so, and are put in order when
 // they are stored. A row that is read three times is a third of what its copy in float32 would be in the caches, and no copy is made.
-#include <array>
 #include <cstring>
 #include <utility>
 
