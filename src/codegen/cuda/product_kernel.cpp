@@ -26,6 +26,7 @@
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/few_rows_ring.h"
 
 namespace toroid::codegen::cuda {
 namespace {
@@ -111,15 +112,24 @@ class ProductPrinter : public ThreadPrinter {
           fmt::format("FloatRowsTiles<{}, {}, {}, {}, {}>", tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value());
       sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides()), step);
     } else {
+      const bool is_by_ring = schedule::is_few_rows_by_ring(shape_, tiles), is_stationary = schedule::is_few_rows_stationary(tiles);
+      std::string further = shape_.second ? ", true" : "";
+      if (is_by_ring || is_stationary) {
+        const schedule::RingLines lines = schedule::ring_lines(shape_, tiles);
+        further = fmt::format(", {}, {}", shape_.second.has_value(), lines.chunks);
+        if (is_stationary) further += fmt::format(", {}, {}, {}", lines.lines, tiles.shares, lines.tiles_of_group);
+      }
       const std::string type =
           fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}{}>", storage_type(program_.buffer(a.buffer).dtype), tiles.rows, units,
-                      tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step), shape_.second ? ", true" : "");
+                      tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step), further);
       const std::string_view ahead = overlap_.loads_ahead ? ", true" : "";
-      if (schedule::is_few_rows_by_ring(shape_, tiles)) {
+      if (is_by_ring) {
         const std::string left =
             step.prologue ? made_left(*step.prologue)
                           : fmt::format("LeftRows<{}>{{{}}}", storage_type(program_.buffer(a.buffer).dtype), place(a.buffer, a.offset));
         sums_to(fmt::format("multiply_few_by_ring<{}, {}>({}, {}", type, overlap_.loads_ahead, left, right), step);
+      } else if (is_stationary) {
+        sums_to(fmt::format("multiply_few_stationary<{}, {}>({}", type, overlap_.loads_ahead, sides()), step);
       } else if (schedule::are_few_rows_copied(shape_, tiles)) {
         sums_to(fmt::format("multiply_few_copied<{}, {}>({}", type, overlap_.loads_ahead, sides()), step);
       } else {
@@ -189,9 +199,21 @@ class ProductPrinter : public ThreadPrinter {
     for (const KernelParameter& parameter : thread.source.parameters)
       arguments += ", " + (parameter.is_output ? made : identifier(program_.buffer(parameter.buffer).name));
     if (thread.source.reports_errors) arguments += ", failure, step";
+    if (overlap_.loads_ahead) fetch_constants(prologue);
     body_.line(fmt::format("const auto {} = left_made([=]({}* {}) {{ {}({{0}}{}); }});", left,
                            storage_type(program_.buffer(prologue.writes[0]).dtype), made, part, arguments));
     return left;
+  }
+
+  // Its weights come from memory while the kernel ahead ends.
+  void fetch_constants(const schedule::Kernel& prologue) {
+    constexpr int64_t kMostBytes = 64 << 10;
+    for (const BufferId id : prologue.reads) {
+      const loop::Buffer& each = program_.buffer(id);
+      const sym::Expr bytes = sym::product(each.sizes) * size_bytes(each.dtype);
+      if (!schedule::is_always_there(each) || !bytes.is_const() || bytes.value() > kMostBytes) continue;
+      body_.line(fmt::format("fetch_to_l2({}, {});", body_.memory(id), bytes.value()));
+    }
   }
 
   static std::string group_tiles(const schedule::ConvolutionShape& it, const schedule::GpuTiles& tiles) {

@@ -407,6 +407,30 @@ graph(x: bf16[2, 1600], w: bf16[267, 1600], b: bf16[267], h: f16[1, 192], v: f16
   o: f16[1, 2200] = aten::linear(h, v)
   return z, o
 })"},
+    // The left side in registers: lines of several chunks, some of which not all warps have; parts of the depth; two right sides.
+    {"products_with_a_stationary_left_side", R"(
+graph(x: bf16[5, 1600], w: bf16[144, 1600], b: bf16[144], h: f16[12, 8320], v: f16[128, 8320], c: f16[12, 128], e: bf16[3, 192],
+      u: bf16[1088, 192], t: bf16[1088, 192]) {
+  y: bf16[5, 144] = aten::linear(x, w, b)
+  z: bf16[5, 144] = aten::silu(y)
+  o: f16[12, 128] = aten::linear(h, v)
+  p: f16[12, 128] = aten::add.Tensor(o, c)
+  g: bf16[3, 1088] = aten::linear(e, u)
+  s: bf16[3, 1088] = aten::silu(g)
+  l: bf16[3, 1088] = aten::linear(e, t)
+  m: bf16[3, 1088] = aten::mul.Tensor(s, l)
+  return z, p, m
+})"},
+    // The same of bytes that stay so in memory.
+    {"stationary_beside_weights_of_eight_bits", R"(
+graph(x: bf16[3, 4544], w: i8[128, 4544], h: f16[11, 128], v: i8[272, 128], s: bf16[128]) {
+  a: bf16[128, 4544] = aten::to.dtype(w, dtype.bf16)
+  y: bf16[3, 128] = aten::linear(x, a)
+  z: bf16[3, 128] = aten::mul.Tensor(y, s)
+  b: f16[272, 128] = aten::to.dtype(v, dtype.f16)
+  o: f16[11, 272] = aten::linear(h, b)
+  return z, o
+})"},
     // A block makes the rows of its left side: a norm of two products, and a softmax.
     {"prologues_of_products", R"(
 graph(x: bf16[1, 576], r: bf16[1, 576], w: bf16[270, 576], v: bf16[264, 576], u: f16[1, 64], k: f16[2176, 64]) {
@@ -545,6 +569,9 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("f16", 7, 17024, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 3, 72, 1024, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 11, 200, 1280, 256), {{}}, 2, codegen::Target::EmulatedCuda);
+  // The left side in registers: one line; two parts of the depth, whose groups are longer than chunks.
+  expect_as_evaluated(product_of_int4("bf16", 3, 2128, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 11, 128, 4352, 256), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.

@@ -70,7 +70,7 @@ graph(x: bf16[1, 576], w: bf16[269, 576], v: bf16[269, 576]) {
   y: bf16[1, 269] = aten::mul.Tensor(s, u)
   return y
 })"},
-    {"of_few_rows_in_registers", "dual 16x96", R"(
+    {"of_few_rows_beside_a_stationary_left_side", "dual 16x16", R"(
 graph(x: bf16[12, 2048], w: bf16[5632, 2048], v: bf16[5632, 2048]) {
   g: bf16[12, 5632] = aten::linear(x, w)
   s: bf16[12, 5632] = aten::silu(g)
@@ -78,7 +78,15 @@ graph(x: bf16[12, 2048], w: bf16[5632, 2048], v: bf16[5632, 2048]) {
   y: bf16[12, 5632] = aten::mul.Tensor(s, u)
   return y
 })"},
-    {"of_bytes", "dual 8x32", R"(
+    {"of_few_rows_in_registers", "dual 16x96", R"(
+graph(x: bf16[12, 2048], w: bf16[5636, 2048], v: bf16[5636, 2048]) {
+  g: bf16[12, 5636] = aten::linear(x, w)
+  s: bf16[12, 5636] = aten::silu(g)
+  u: bf16[12, 5636] = aten::linear(x, v)
+  y: bf16[12, 5636] = aten::mul.Tensor(s, u)
+  return y
+})"},
+    {"of_bytes", "dual 8x16", R"(
 graph(x: bf16[3, 1024], w: i8[2048, 1024], v: i8[2048, 1024], s: bf16[2048]) {
   a: bf16[2048, 1024] = aten::to.dtype(w, dtype.bf16)
   b: bf16[2048, 1024] = aten::to.dtype(v, dtype.bf16)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "schedule/cuda/products/few_rows_ring.h"
+
 namespace toroid::schedule {
 namespace {
 
@@ -13,49 +15,6 @@ constexpr int kContiguousRows = 64;                // columns of a tile where th
 constexpr int64_t kLeastContiguous = 192;          // tiles of those: fewer would have to be shared, and the library is quicker
 constexpr int kOfFloats = 96, kAllOfFloats = 224;  // registers of a thread in float32: of two blocks at once, of one
 constexpr int64_t kMostChunks = (int64_t{1} << 31) - 1, kLeastDepth = 16;
-
-bool has_kernel(const ProductShape& shape) {
-  if (shape.factors == Factors::Floats8) return false;
-  const bool is_known = shape.columns.is_const() && shape.depth.is_const() && shape.batches.is_const();
-  const int of_piece = shape.factors == Factors::Int8 ? 16 : shape.factors == Factors::Floats16 ? 8 : 4;
-  if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0 || (shape.second && !shape.b.transposed)) return false;
-  if (!shape.b.transposed && shape.columns.value() % kUnit != 0) return false;
-  const sym::Range rows = shape.rows.is_const() ? sym::Range{shape.rows.value(), shape.rows.value()} : shape.rows.range();
-  const int64_t chunks = (shape.columns.value() / kUnit + 1) * (shape.depth.value() / kLeastDepth + 1) * shape.batches.value();
-  return rows.max / kUnit + 1 <= kMostChunks / chunks;
-}
-
-// As FewRowsRing in the prelude.
-int ring_bytes(const ProductShape& shape, const GpuTiles& tiles) {
-  constexpr int kStage = 16384, kBetween = 64, kPadding = 4, kBarriers = 256;
-  const int64_t left = shape.rows.value() * (2 * shape.depth.value() + kBetween);
-  const int64_t sums = 2 * tiles.depth_warps * shape.rows.value() * (tiles.columns + kPadding) * 4;
-  const int64_t all = kBarriers + tiles.stages * (kStage + tiles.columns * kBetween) + sums + left;
-  return static_cast<int>(std::min<int64_t>(all, INT32_MAX));
-}
-// Has the right side of 16-bit floats a way through a ring in shared memory? Its columns lie as they are copied, and the left side has a
-// place beside them. More rows and narrow weights are as quick or quicker by registers.
-constexpr int kMostRingRows = 2, kMostRingColumns = 16, kLeastRingStages = 3, kLeastRingTiles = 32;
-bool is_by_ring(const ProductShape& shape, const GpuTiles& tiles) {
-  const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= kMostRingRows;
-  const bool is_plain = shape.factors == Factors::Floats16 && shape.numbers == RightNumbers::OfLeft && shape.b.transposed;
-  GpuTiles least = tiles;
-  least.stages = kLeastRingStages;
-  return is_one && is_plain && tiles.rows == kUnit && tiles.columns <= kMostRingColumns && ring_bytes(shape, least) <= kMostSharedBytes &&
-         shape.depth.value() % few_rows_chunk(shape) == 0 && shape.columns.value() >= kLeastRingTiles * kUnit;
-}
-// Eight or sixteen columns, whichever leave fewer multiprocessors idle at the end. Seven stages: with fewer, two blocks of the next kernel
-// may come to one multiprocessor while another still has one of this kernel.
-std::optional<GpuTiles> ring_tiles(const ProductShape& shape) {
-  GpuTiles tiles{.rows = kUnit, .columns = kMostRingColumns, .stages = 7, .cluster = 1, .depth_warps = 8};
-  if (!is_by_ring(shape, tiles)) return std::nullopt;
-  const auto most_columns = [&](int64_t columns) {  // of a multiprocessor
-    return (shape.columns.value() + columns * kMultiprocessors - 1) / (columns * kMultiprocessors) * columns;
-  };
-  if (!shape.second && most_columns(kUnit) < most_columns(kMostRingColumns)) tiles.columns = kUnit;
-  while (tiles.stages > kLeastRingStages && ring_bytes(shape, tiles) > kMostSharedBytes) --tiles.stages;
-  return ring_bytes(shape, tiles) <= kMostSharedBytes ? std::optional(tiles) : std::nullopt;
-}
 
 // As FewRowsCopied in the prelude.
 int copied_bytes(const GpuTiles& tiles) {
@@ -68,6 +27,7 @@ int copied_bytes(const GpuTiles& tiles) {
 // whose ends copies go on: elsewhere registers begin sooner.
 constexpr int kCopiedUnits = 8;
 bool is_copied(const ProductShape& shape, const GpuTiles& tiles) {
+  if (is_few_rows_stationary(tiles)) return false;
   constexpr int kChunk = 128, kLeastTiles = kMultiprocessors * 3 / 2, kMostDepth = 16 * kChunk;
   const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= kUnit && tiles.rows == kUnit;
   return is_one && shape.numbers == RightNumbers::Int4 && few_rows_chunk(shape) == kChunk && tiles.columns == kCopiedUnits * kUnit &&
@@ -95,6 +55,17 @@ int stages_of(const ProductShape& shape, const GpuTiles& tiles) {
 
 }  // namespace
 
+bool has_few_rows_kernel(const ProductShape& shape) {
+  if (shape.factors == Factors::Floats8) return false;
+  const bool is_known = shape.columns.is_const() && shape.depth.is_const() && shape.batches.is_const();
+  const int of_piece = shape.factors == Factors::Int8 ? 16 : shape.factors == Factors::Floats16 ? 8 : 4;
+  if (!is_known || shape.a.transposed || shape.depth.value() % of_piece != 0 || (shape.second && !shape.b.transposed)) return false;
+  if (!shape.b.transposed && shape.columns.value() % kUnit != 0) return false;
+  const sym::Range rows = shape.rows.is_const() ? sym::Range{shape.rows.value(), shape.rows.value()} : shape.rows.range();
+  const int64_t chunks = (shape.columns.value() / kUnit + 1) * (shape.depth.value() / kLeastDepth + 1) * shape.batches.value();
+  return rows.max / kUnit + 1 <= kMostChunks / chunks;
+}
+
 bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool is_float32 = shape.factors == Factors::Floats32, is_power = tiles.rows > 0 && (tiles.rows & (tiles.rows - 1)) == 0;
   const bool has_rows = is_power && (is_float32 ? tiles.rows <= 16 : tiles.rows >= kUnit && tiles.rows <= 64);
@@ -102,16 +73,20 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool has_units = (units == 1 && !shape.second) || (units % 2 == 0 && units <= kMostUnits);
   const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
-  const int most_stages = has_kernel(shape) && is_by_ring(shape, tiles) ? 12 : 8;
-  return has_kernel(shape) && has_rows && has_columns && has_warps && tiles.stages >= 1 && tiles.stages <= most_stages &&
-         tiles.cluster == 1 && !tiles.ping_pong && few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
+  if (!has_few_rows_kernel(shape)) return false;
+  if (is_few_rows_stationary(tiles)) return is_few_rows_ring_plan(shape, tiles);
+  if (!has_rows || !has_columns || !has_warps) return false;
+  if (is_few_rows_by_ring(shape, tiles)) return is_few_rows_ring_plan(shape, tiles);
+  constexpr int kMostStages = 8;
+  return tiles.stages >= 1 && tiles.stages <= kMostStages && tiles.cluster == 1 && !tiles.ping_pong &&
+         few_rows_grid(shape, tiles).shared_bytes <= kMostSharedBytes;
 }
 
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk_copies) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
-  if (rows > kMostFewRows || !has_kernel(shape)) return std::nullopt;
+  if (rows > kMostFewRows || !has_few_rows_kernel(shape)) return std::nullopt;
   if (has_bulk_copies) {
-    if (const std::optional<GpuTiles> by_ring = ring_tiles(shape)) return by_ring;
+    if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) return by_ring;
   }
   if (const std::optional<GpuTiles> copied = copied_tiles(shape)) return copied;
   GpuTiles tiles{.rows = rows <= 8 ? 8 : 16, .columns = kContiguousRows, .stages = 1, .cluster = 1, .depth_warps = 8};
@@ -130,7 +105,7 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk
     GpuTiles tried = tiles;
     if (shape.second && units == 1) continue;
     tried.columns = kUnit * units;
-    if (!has_bulk_copies && is_by_ring(shape, tried)) continue;
+    if (!has_bulk_copies && is_few_rows_by_ring(shape, tried)) continue;
     const int64_t at_once = is_narrow ? 1 : few_rows_blocks_at_once(shape, tried), slots = kMultiprocessors * at_once;
     const int64_t cost = (tiles_of(result_columns(shape, tried)) + slots - 1) / slots * at_once * (tried.columns + start);
     if (least > 0 && cost >= least) continue;
@@ -145,7 +120,8 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
   constexpr int64_t kMostRowsTried = 64;
   std::vector<GpuTiles> result;
-  if (rows > kMostRowsTried || !has_kernel(shape)) return result;
+  if (rows > kMostRowsTried || !has_few_rows_kernel(shape)) return result;
+  if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) result.push_back(*by_ring);
   const int tile_rows = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
   for (const int columns : {kUnit, 2 * kUnit, 4 * kUnit, 8 * kUnit}) {
     for (const int depth_warps : {8, 4}) {
@@ -163,7 +139,6 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
   return result;
 }
 
-bool is_few_rows_by_ring(const ProductShape& shape, const GpuTiles& tiles) { return is_by_ring(shape, tiles); }
 bool are_few_rows_copied(const ProductShape& shape, const GpuTiles& tiles) { return is_copied(shape, tiles); }
 
 int few_rows_chunk(const ProductShape& shape) {
@@ -172,8 +147,15 @@ int few_rows_chunk(const ProductShape& shape) {
   return shape.b.transposed ? 64 : 32;
 }
 
+int few_rows_chunk_bytes(const ProductShape& shape) {
+  const int depth = few_rows_chunk(shape);
+  if (shape.numbers == RightNumbers::Int4) return depth / 2;
+  return shape.numbers == RightNumbers::OfLeft && shape.factors != Factors::Int8 ? (shape.factors == Factors::Floats32 ? 4 : 2) * depth
+                                                                                 : depth;
+}
+
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
-  if (is_by_ring(shape, tiles)) return 1;
+  if (is_few_rows_stationary(tiles) || is_few_rows_by_ring(shape, tiles)) return 1;
   if (is_copied(shape, tiles)) return kWarpsAtOnce / tiles.depth_warps;
   if (shape.factors == Factors::Floats32) {
     const int units = tiles.columns / kUnit, of_two_stages = units * tiles.rows + 8 * (units + tiles.rows);
@@ -188,11 +170,7 @@ int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
 CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 4;
   constexpr int64_t kLeastWhole = 32;
-  if (is_few_rows_by_ring(shape, tiles)) {
-    const int64_t of_tile = result_columns(shape, tiles), all = (shape.columns.value() + of_tile - 1) / of_tile;
-    const int64_t blocks = std::min<int64_t>(all, kMultiprocessors);
-    return {.blocks = blocks, .threads = 32 * (tiles.depth_warps + 1), .shared_bytes = ring_bytes(shape, tiles)};
-  }
+  if (is_few_rows_stationary(tiles) || is_few_rows_by_ring(shape, tiles)) return few_rows_ring_grid(shape, tiles);
   const int64_t slots = int64_t{kMultiprocessors} * few_rows_blocks_at_once(shape, tiles);
   if (is_copied(shape, tiles)) {
     const int64_t all = (shape.columns.value() + tiles.columns - 1) / tiles.columns, each = (all + slots - 1) / slots;

@@ -20,7 +20,9 @@ std::string tiles_of(std::string_view x, std::string_view w, std::string_view y,
   const auto& call = std::get<CallStep>(made.schedule.steps[0]);
   if (!call.gpu) return "library";
   if (call.gpu->depth_warps == 0) return "tiles";
-  return fmt::format("{} by {}, {} blocks", call.gpu->rows, call.gpu->columns, cuda_grid_of(*made.schedule.loops, call).blocks.value());
+  const std::string parts = call.gpu->shares > 1 ? fmt::format(" in {} parts", call.gpu->shares) : "";
+  return fmt::format("{} by {}, {} blocks{}", call.gpu->rows, call.gpu->columns, cuda_grid_of(*made.schedule.loops, call).blocks.value(),
+                     parts);
 }
 
 TEST(FewRows, GoThroughARingInTilesThatLeaveFewMultiprocessorsIdle) {
@@ -30,15 +32,21 @@ TEST(FewRows, GoThroughARingInTilesThatLeaveFewMultiprocessorsIdle) {
   EXPECT_EQ(tiles_of("f16[2, 4096]", "f16[14336, 4096]", "f16[2, 14336]"), "8 by 16, 132 blocks");
 }
 
-TEST(FewRows, HaveTilesInRegistersOfMoreRowsAndPartsOfChunks) {
-  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 112, 128 blocks");
-  EXPECT_EQ(tiles_of("bf16[2, 65536]", "bf16[2048, 65536]", "bf16[2, 2048]"), "8 by 8, 256 blocks");
+TEST(FewRows, HaveTheirLeftSideInRegistersInPartsOfTheDepth) {
+  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14336, 4096]", "f16[12, 14336]"), "16 by 16, 132 blocks");
+  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 16, 132 blocks");
+  EXPECT_EQ(tiles_of("bf16[8, 14336]", "bf16[4096, 14336]", "bf16[8, 4096]"), "8 by 16, 132 blocks in 4 parts");
+  EXPECT_EQ(tiles_of("bf16[2, 65536]", "bf16[2048, 65536]", "bf16[2, 2048]"), "8 by 16, 128 blocks in 16 parts");
+}
+
+TEST(FewRows, HaveTilesInRegistersOfFewColumnsAndPartsOfChunks) {
+  EXPECT_EQ(tiles_of("f16[12, 4096]", "f16[14344, 4096]", "f16[12, 14344]"), "16 by 112, 129 blocks");
   EXPECT_EQ(tiles_of("bf16[1, 2056]", "bf16[2048, 2056]", "bf16[1, 2048]"), "8 by 8, 256 blocks");
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 14336]", "bf16[8, 14336]", false), "8 by 64, 224 blocks");
 }
 
 TEST(FewRows, AreThoseOfTilesBeyondSixteen) {
-  EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 64, 224 blocks");
+  EXPECT_EQ(tiles_of("bf16[16, 4096]", "bf16[14336, 4096]", "bf16[16, 14336]"), "16 by 16, 132 blocks");
   EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[14336, 4096]", "bf16[17, 14336]"), "tiles");
   EXPECT_EQ(tiles_of("bf16[64, 4096]", "bf16[14336, 4096]", "bf16[64, 14336]"), "tiles");
 }

@@ -6,7 +6,7 @@
 #include "schedule/axes.h"
 #include "schedule/buffer_lists.h"
 #include "schedule/cuda/launches/overlap.h"
-#include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/few_rows_ring.h"
 #include "schedule/fusion/group.h"
 
 namespace toroid::schedule {

@@ -16,6 +16,7 @@
 #include "schedule/cuda/kept_in_registers.h"
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/few_rows_ring.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/ways/configurations.h"
@@ -65,7 +66,9 @@ class Ways {
 };
 
 // Are there such tiles without TMA and wgmma?
-bool are_for_warps(const ProductShape& shape, const GpuTiles& tiles) { return tiles.depth_warps > 0 && !is_few_rows_by_ring(shape, tiles); }
+bool are_for_warps(const ProductShape& shape, const GpuTiles& tiles) {
+  return tiles.depth_warps > 0 && !is_few_rows_stationary(tiles) && !is_few_rows_by_ring(shape, tiles);
+}
 
 std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, const ProductShape& shape, bool on_hopper) {
   const auto& call = std::get<CallStep>(step);
