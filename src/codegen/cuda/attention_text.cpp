@@ -17,16 +17,15 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) {
     std::string begin;
-    for (const std::string& line : overlap_text({.loads_ahead = true, .lets_next_start = overlap.lets_next_start}))
-      begin += fmt::format("  {}\n", line);
+    for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
     return fmt::format(
         "KERNEL __launch_bounds__({0}, 1) {1}(\n    const {2}* {3}q, const {2}* {3}k, const {2}* {3}v,\n    const {4}* {3}mask, {2}* "
         "{3}out, "
-        "ATTENTION_SHAPE shape, const float scale) {{\n{5}  attend_split<{12}, {6}, {7}, {8}, {9}, {10}{11}>(q, k, v, mask, out, shape, "
+        "ATTENTION_SHAPE shape, const float scale) {{\n{5}  attend_split<{6}, {7}, {8}, {9}, {10}{11}>(q, k, v, mask, out, shape, "
         "scale);\n}}\n",
         kernel.threads(), name, type, overlap.starts_early ? "" : "__restrict__ ", mask, begin, kernel.width, kernel.split_rows,
         kernel.warps, schedule::kSplitBlocks, kernel.mask ? "kMask" : "kNoMask",
-        kernel.split_tiles > 1 ? fmt::format(", {}", kernel.split_tiles) : "", overlap.starts_early);
+        kernel.split_tiles > 1 ? fmt::format(", {}", kernel.split_tiles) : "");
   }
   if (kernel.whole) {
     return fmt::format(

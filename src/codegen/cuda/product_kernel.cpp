@@ -199,21 +199,9 @@ class ProductPrinter : public ThreadPrinter {
     for (const KernelParameter& parameter : thread.source.parameters)
       arguments += ", " + (parameter.is_output ? made : identifier(program_.buffer(parameter.buffer).name));
     if (thread.source.reports_errors) arguments += ", failure, step";
-    if (overlap_.loads_ahead) fetch_constants(prologue);
     body_.line(fmt::format("const auto {} = left_made([=]({}* {}) {{ {}({{0}}{}); }});", left,
                            storage_type(program_.buffer(prologue.writes[0]).dtype), made, part, arguments));
     return left;
-  }
-
-  // Its weights come from memory while the kernel ahead ends.
-  void fetch_constants(const schedule::Kernel& prologue) {
-    constexpr int64_t kMostBytes = 64 << 10;
-    for (const BufferId id : prologue.reads) {
-      const loop::Buffer& each = program_.buffer(id);
-      const sym::Expr bytes = sym::product(each.sizes) * size_bytes(each.dtype);
-      if (!schedule::is_always_there(each) || !bytes.is_const() || bytes.value() > kMostBytes) continue;
-      body_.line(fmt::format("fetch_to_l2({}, {});", body_.memory(id), bytes.value()));
-    }
   }
 
   static std::string group_tiles(const schedule::ConvolutionShape& it, const schedule::GpuTiles& tiles) {

@@ -569,9 +569,9 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("f16", 7, 17024, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 3, 72, 1024, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 11, 200, 1280, 256), {{}}, 2, codegen::Target::EmulatedCuda);
-  // The left side in registers: one line; two parts of the depth, whose groups are longer than chunks.
-  expect_as_evaluated(product_of_int4("bf16", 3, 2128, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("f16", 11, 128, 4352, 256), {{}}, 2, codegen::Target::EmulatedCuda);
+  // The left side in registers: a line of a chunk of some warps; groups that are longer than chunks.
+  expect_as_evaluated(product_of_int4("bf16", 3, 2128, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 11, 2128, 256, 256), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.
