@@ -1,5 +1,6 @@
 #include "interp/library_kernels.h"
 
+#include "interp/backward_weights.h"
 #include "interp/fourier.h"
 #include "interp/grouped_product.h"
 #include "interp/order.h"
@@ -18,6 +19,7 @@ constexpr LibraryOp kOwn[] = {
     {"fourier.half", fourier::half},
     {"fourier.real", fourier::real},
     {"products.grouped", grouped_product},
+    {"convolution.backward_weights", backward_weights},
 };
 
 }  // namespace

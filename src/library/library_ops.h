@@ -45,6 +45,7 @@
 //   order.*                       see runtime/kernels/select/selection.h; the evaluator's are in interp/order.h
 //   fourier.*                     see runtime/kernels/fourier/fourier.h and interp/fourier.h
 //   products.grouped              see grouped_sizes.h
+//   convolution.backward_weights  see runtime/kernels/conv/backward_weights/backward_weights.h; the evaluator's: interp/backward_weights.h
 //   weights.*                     see weights.h
 //   device.copy                   see device_copy.h
 #pragma once

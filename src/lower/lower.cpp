@@ -417,7 +417,7 @@ void Lowering::lower_node(const Node& node) {
         if (op.name == kAttentionGradient) return lower_attention(node);
         if (is_library(node.op, kAttentionOfScores)) return lower_attention_of_scores(node);
         if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
-        lower_call(node, op.name != "products.grouped");
+        lower_call(node, op.name != "products.grouped" && op.name != "convolution.backward_weights");
       });
 }
 

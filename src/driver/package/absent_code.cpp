@@ -53,7 +53,8 @@ bool ends_with_name(std::string_view path, std::string_view name) {
 
 // Kernels that multiply in float32 by the microkernels of products, by other sizes than those of matrices.
 bool multiplies_otherwise(std::string_view kernel) {
-  return kernel != "matmul.f32" && kernel != "sort" && (!kernel.starts_with("library.") || kernel == "library.products.grouped");
+  if (kernel == "library.products.grouped" || kernel == "library.convolution.backward_weights") return true;
+  return kernel != "matmul.f32" && kernel != "sort" && !kernel.starts_with("library.");
 }
 
 constexpr int64_t kScatteredDepth = 8;  // shorter sums are element by element (macrokernel.cpp)

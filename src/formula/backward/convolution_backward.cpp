@@ -55,9 +55,26 @@ Tensor batch_as_channels(Tensor x, sym::Expr groups) {
   return b.reshape(b.permute(b.reshape(x, split), order), merged);
 }
 
+// Does the kernel take it? Groups of few channels or filters would leave most of it idle.
+bool suits_backward_weights(Tensor read, Tensor given, const ConvolutionGeometry& g) {
+  constexpr int64_t kMostDims = 2, kLeastOfGroup = 8;
+  if (read.dtype() != DType::F32 || given.dtype() != DType::F32 || g.stride.size() > kMostDims) return false;
+  if (g.groups.is_const(1)) return true;
+  const auto has_many = [&](Tensor x) { return sym::known_le(kLeastOfGroup, sym::floor_div(x.size(1), g.groups)); };
+  return has_many(read) && has_many(given);
+}
+
 // The weight's gradient of a convolution that reads `read` and gives `given`, [given's channels, read's / groups, …].
-Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, std::span<const sym::Expr> kernel) {
+Tensor weight_gradient(Tensor read, Tensor given, const ConvolutionGeometry& g, std::span<const sym::Expr> kernel,
+                       bool has_backward_weights) {
   Builder& b = read.builder();
+  if (has_backward_weights && suits_backward_weights(read, given, g)) {
+    Sizes sizes = {given.size(1), sym::floor_div(read.size(1), g.groups)};
+    sizes.insert(sizes.end(), kernel.begin(), kernel.end());
+    std::vector<Scalar> attributes = {g.groups};
+    for (const Sizes* list : {&g.stride, &g.padding, &g.dilation}) attributes.insert(attributes.end(), list->begin(), list->end());
+    return b.library("convolution.backward_weights", {read, given}, {{.dtype = read.dtype(), .sizes = sizes}}, std::move(attributes))[0];
+  }
   for (size_t i = 0; i < kernel.size(); ++i) {
     // What no window reaches would only give further sums.
     const sym::Expr reached = (given.sizes()[i + 2] - 1) * g.stride[i] + g.dilation[i] * (kernel[i] - 1) + 1 - g.padding[i];
@@ -114,7 +131,7 @@ Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, 
 }  // namespace
 
 ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry g, const std::array<bool, 3>& wanted,
-                                          bool flips_filters) {
+                                          const BackwardForms& forms) {
   Builder& b = x.builder();
   const Sizes spatial = x.sizes().without_first(2), kernel = weight.sizes().without_first(2);
   const bool nothing = x.numel().is_const(0) || grad.numel().is_const(0) || weight.numel().is_const(0);
@@ -123,11 +140,11 @@ ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, 
     require_result_sizes(grad, x, weight, g);
   }
   ConvolutionGradients gradients;
-  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial, flips_filters);
+  if (wanted[0]) gradients.x = nothing ? b.full(x.sizes(), x.dtype(), 0.0) : input_gradient(grad, weight, g, spatial, forms.flips_filters);
   if (wanted[1]) {
     gradients.weight = nothing        ? b.full(weight.sizes(), weight.dtype(), 0.0)
-                       : g.transposed ? weight_gradient(grad, x, g, kernel)
-                                      : weight_gradient(x, grad, g, kernel);
+                       : g.transposed ? weight_gradient(grad, x, g, kernel, forms.has_backward_weights)
+                                      : weight_gradient(x, grad, g, kernel, forms.has_backward_weights);
   }
   if (wanted[2]) gradients.bias = wide_sum(grad, all_but(grad.rank(), 1));
   return gradients;

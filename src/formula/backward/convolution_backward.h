@@ -5,7 +5,7 @@
 //   dw[o, c, k] = sum over n and positions i of dy[n, o, i] * x[n, c, i*stride + k*dilation - padding]
 //
 // is a convolution of x with dy for weight in which batch and channels change places, and stride and dilation too. For a
-// transposed convolution x and dy change roles.
+// transposed convolution x and dy change roles. Processors have a kernel for it (library/library_ops.h).
 #pragma once
 
 #include <array>
@@ -19,9 +19,15 @@ struct ConvolutionGradients {
   Tensor x, weight, bias;
 };
 
-// `grad` is the gradient of convolution(x [N, C, i…], weight, …, geometry). flips_filters: where the stride is 1, the transposed
-// convolution is one with flipped filters. Throws Error{InvalidModel} where `grad` has other sizes than that.
+// Of a target.
+struct BackwardForms {
+  bool flips_filters = false;         // where the stride is 1, the transposed convolution is one with flipped filters
+  bool has_backward_weights = false;  // it has the kernel "convolution.backward_weights"
+};
+
+// `grad` is the gradient of convolution(x [N, C, i…], weight, …, geometry). Throws Error{InvalidModel} where `grad` has other sizes than
+// that.
 ConvolutionGradients convolution_backward(Tensor grad, Tensor x, Tensor weight, ConvolutionGeometry geometry,
-                                          const std::array<bool, 3>& wanted, bool flips_filters = false);
+                                          const std::array<bool, 3>& wanted, const BackwardForms& forms = {});
 
 }  // namespace toroid::formula

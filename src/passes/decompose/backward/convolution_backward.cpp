@@ -9,7 +9,8 @@ namespace {
 
 std::vector<Tensor> gradients_of(const Decomposer& d, const Args& a, std::string_view input, const formula::ConvolutionGeometry& geometry) {
   const formula::ConvolutionGradients gradients =
-      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a), d.flips_filters);
+      formula::convolution_backward(a.tensor("grad_output"), a.tensor(input), a.tensor("weight"), geometry, wanted<3>(a),
+                                    {.flips_filters = d.flips_filters, .has_backward_weights = d.has_backward_weights});
   return {gradients.x, gradients.weight, gradients.bias};
 }
 

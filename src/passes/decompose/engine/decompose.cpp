@@ -403,6 +403,7 @@ class GraphDecomposer {
     d.has_duals = has_duals_;
     d.multiplies_bytes = options_.multiplies_bytes;
     d.flips_filters = options_.flips_filters;
+    d.has_backward_weights = options_.has_backward_weights;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 

@@ -97,7 +97,7 @@ struct Decomposer {
   std::optional<TensorType> memory_type = {};
   // The graph computes forward-mode derivatives (forward_mode.h), which some operators end.
   bool has_duals = false;
-  bool multiplies_bytes = false, flips_filters = false;  // as of DecomposeOptions
+  bool multiplies_bytes = false, flips_filters = false, has_backward_weights = false;  // as of DecomposeOptions
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -220,6 +220,8 @@ struct DecomposeOptions {
   bool multiplies_bytes = false;
   // Transposed convolutions of stride 1 are slower than convolutions with flipped filters: inputs' gradients become those.
   bool flips_filters = false;
+  // There is a kernel "convolution.backward_weights" (library/library_ops.h).
+  bool has_backward_weights = false;
 };
 
 // The whole graph (and subgraphs) at core level. Takes a program as importers and the text reader make it, in which each node refers to

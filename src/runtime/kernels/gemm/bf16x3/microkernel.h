@@ -52,6 +52,8 @@ struct PartsStrip {
   int64_t lines = 0;
   RowsToSplit* rows = nullptr;  // of which so many pieces are split in each step
   int64_t pieces = 0;
+  // On the right, in bytes: from word to word they are kTileRowBytes.
+  int64_t right_part = kTileBytes, right_step = kPartsBytes;
 };
 // Takes TileRegisters in scope, and has_amx_bf16x3().
 void multiply_tiles_of_parts(const PartsStrip& strip);

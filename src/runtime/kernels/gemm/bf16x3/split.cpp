@@ -60,6 +60,16 @@ void split_step_plainly(const WordsToSplit& words, uint16_t* most, std::byte* ou
   }
 }
 
+void split_line_plainly(const float* from, const int64_t* where, int64_t count, int64_t part_bytes, uint16_t* most, std::byte* out) {
+  auto parts_at = [&](int64_t i, int64_t column) { return where[i] < 0 ? NumberParts{0, 0, 0} : parts_of(from[where[i] + column]); };
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t column = 0; column < kLanes; ++column) {
+      write_word(parts_at(i, column), parts_at(i + kLanes, column), part_bytes, most + 2 * column,
+                 out + i * kTileRowBytes + column * kWordBytes);
+    }
+  }
+}
+
 void join_columns_plainly(const std::byte* parts, int64_t width, int64_t depth, float* out) {
   for (int64_t p = 0; p < depth; ++p, out += width) {
     const std::byte* const from = parts + p / kStepElements * kPartsBytes + p % kLanes * kTileRowBytes;
@@ -125,6 +135,20 @@ TOROID_AVX512 void split_step_avx512(const WordsToSplit& words, Splitter& splitt
   split_step<false>(words, splitter, out);
 }
 
+// The parts of a row are made once: until they are the first ones of a word they wait in a ring.
+TOROID_AVX512 void split_line_avx512(const float* from, const int64_t* where, int64_t count, int64_t part_bytes, Splitter& splitter,
+                                     std::byte* out) {
+  Parts ring[kLanes];
+  auto parts_at = [&](int64_t i) TOROID_AVX512 { return where[i] < 0 ? Parts{} : parts_of(load(from + where[i])); };
+  for (int64_t i = 0; i < kLanes; ++i) ring[i] = parts_at(i);
+  for (int64_t i = 0; i < count; ++i, out += kTileRowBytes) {
+    Parts& waiting = ring[i % kLanes];
+    const Parts second = parts_at(i + kLanes);
+    splitter.write(waiting, second, part_bytes, out);
+    waiting = second;
+  }
+}
+
 TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, int64_t depth, float* out) {
   for (int64_t p = 0; p < depth; ++p) {
     const bool is_second = p % kStepElements >= kLanes;
@@ -166,6 +190,18 @@ void ColumnsInParts::split(const float* from, int64_t row, int64_t rows, int64_t
   }
 #endif
   split_step_plainly({from, row, rows, columns}, most_, out);
+}
+void ColumnsInParts::split_line(const float* from, const int64_t* where, int64_t count, int64_t part_bytes, std::byte* out) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512) {
+    Splitter splitter;
+    std::memcpy(&splitter.most, most_, sizeof most_);
+    split_line_avx512(from, where, count, part_bytes, splitter, out);
+    std::memcpy(most_, &splitter.most, sizeof most_);
+    return;
+  }
+#endif
+  split_line_plainly(from, where, count, part_bytes, most_, out);
 }
 bool ColumnsInParts::fit() const {
   bool fit = true;

@@ -59,6 +59,9 @@ class ColumnsInParts {
  public:
   // A step of up to kStepElements rows, which are `row` elements apart; missing rows and columns are 0, and not read.
   void split(const float* from, int64_t row, int64_t rows, int64_t columns, std::byte* out);
+  // A line of rows, from + where[i], or 0 where that is negative, of which there are 16 more than `count`. Word i has rows i and i + 16, so
+  // that a step may begin with any row: [part][word][column], parts `part_bytes` apart.
+  void split_line(const float* from, const int64_t* where, int64_t count, int64_t part_bytes, std::byte* out);
   // Of all that was split: false: it cannot be in parts, and what was written is of no use.
   bool fit() const;
 

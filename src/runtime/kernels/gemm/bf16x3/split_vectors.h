@@ -67,12 +67,15 @@ struct Splitter {
 
   template <int64_t kApart>
   TOROID_AVX512 TOROID_INLINE void write(const Parts& first, const Parts& second, std::byte* out) {
+    write(first, second, kApart, out);
+  }
+  TOROID_AVX512 TOROID_INLINE void write(const Parts& first, const Parts& second, int64_t apart, std::byte* out) {
     const Integers16 high = first.high >> 16 | second.high;
     store(high, out);
     const Halves32 without_sign = reinterpret_cast<Halves32>(high) + reinterpret_cast<Halves32>(high);
     most = larger(most, without_sign);
-    store(first.middle >> 16 | second.middle, out + kApart);
-    store(first.low >> 16 | (second.low & kUpper), out + 2 * kApart);
+    store(first.middle >> 16 | second.middle, out + apart);
+    store(first.low >> 16 | (second.low & kUpper), out + 2 * apart);
   }
 
   // Do the largest of all, or those of each word, fit?
