@@ -31,6 +31,9 @@ const SplitCase kSplitCases[] = {
     {"groups", 1, 3, 32, 96, 16, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
     {"pointwise", 2, 1, 24, 144, 14, 14, {1, 1}, {1, 1}, {0, 0}, {1, 1}},
     {"pointwise with strides", 1, 1, 64, 128, 27, 27, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
+    {"images of few positions", 11, 1, 96, 150, 4, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {"strided images of few positions", 9, 1, 64, 96, 9, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+    {"pointwise images of few positions", 9, 1, 64, 96, 9, 7, {1, 1}, {2, 2}, {0, 0}, {1, 1}},
 };
 
 // A call of "convolution" in float32 with channels next to each other and constant weights.
@@ -60,6 +63,13 @@ struct SplitConvolution {
 
   int64_t filters() const { return c.groups * c.out_channels; }
 
+  // As filters of a convolution from these channels to those, each from its last element to its first: without groups.
+  void flip_filters() {
+    const int64_t elements = c.kernel[0] * c.kernel[1];
+    w_strides = {elements, filters() * elements, -c.kernel[1], -1};
+    first_of_w = elements - 1;
+  }
+
   template <class F>
   void with_call(int threads, F f) {
     RuntimePool pool(threads);
@@ -67,7 +77,7 @@ struct SplitConvolution {
     y.assign(static_cast<size_t>(c.batch * filters() * out[0] * out[1]), std::nanf(""));
     const auto dtype = static_cast<int32_t>(DType::F32);
     const ToroidOperand inputs[] = {{x.data(), x_sizes.data(), x_strides.data(), 4, dtype, 0},
-                                    {w.data(), w_sizes.data(), w_strides.data(), 4, dtype, keeps_weights ? 1 : 0}};
+                                    {w.data() + first_of_w, w_sizes.data(), w_strides.data(), 4, dtype, keeps_weights ? 1 : 0}};
     const ToroidOperand output = {y.data(), y_sizes.data(), y_strides.data(), 4, dtype, 0};
     f(KernelCall{pool, inputs, {&output, 1}, integers, {}, nullptr, &prepared});
   }
@@ -83,7 +93,8 @@ struct SplitConvolution {
             const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
             if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
             const int64_t at = n * x_strides[0] + o / c.out_channels * c.in_channels + row * x_strides[2] + column * x_strides[3];
-            add_products(terms, x.data() + at, 1, w.data() + o * w_strides[0] + k, w_strides[1], c.in_channels);
+            const int64_t element = k / c.kernel[1] * w_strides[2] + k % c.kernel[1] * w_strides[3];
+            add_products(terms, x.data() + at, 1, w.data() + first_of_w + o * w_strides[0] + element, w_strides[1], c.in_channels);
           }
           const auto [sum, magnitude] = terms;
           const float value = y[static_cast<size_t>(n * y_strides[0] + o + i * y_strides[3])];
@@ -98,6 +109,7 @@ struct SplitConvolution {
 
   const SplitCase& c;
   bool keeps_weights = true;
+  int64_t first_of_w = 0;
   int64_t out[2];
   std::vector<int64_t> x_sizes, x_strides, w_sizes, w_strides, y_sizes, y_strides, integers;
   std::vector<float> x, w, y;
@@ -147,6 +159,18 @@ TEST_P(ConvolutionOfBands, FiltersThatAreNoConstants) {
       });
       convolution.check();
     }
+  }
+}
+
+TEST_P(ConvolutionOfBands, FlippedFilters) {
+  for (const SplitCase& row : kGivenCases) {
+    if (row.groups > 1) continue;
+    SCOPED_TRACE(row.name);
+    SplitConvolution convolution(row);
+    convolution.keeps_weights = false;
+    convolution.flip_filters();
+    convolution.with_call(2, [&](const KernelCall& call) { plan_image_rows(call)->run(call); });
+    convolution.check();
   }
 }
 

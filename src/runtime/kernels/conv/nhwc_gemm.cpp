@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kPositionsAtOnce = 112;     // output positions that meet a panel together
 constexpr int64_t kBandPositions = 512;       // that share a copied band, if their rows are so short
+constexpr int64_t kFewPositions = 64;         // of an image, several of which are taken together
 constexpr int64_t kFewChannels = 8;           // stay in planes
 constexpr int64_t kLeastChannelsInPairs = 8;  // fewer are quicker as scattered elements
 constexpr int64_t kChannelsAtOnce = 256;      // of a filter that is copied
@@ -66,6 +67,14 @@ class Convolver : public RowConvolution {
         multiply(call.pool, cut_, s_.batch * s_.out_elements(), {x, *row, 1}, weights, {0, weights.panels()}, out);
       });
     }
+    if (takes_images_together_) {
+      return call.pool.parallel_for(cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+          run_images(packed, x, part_of(s_.batch, cut_.block(task), cut_.blocks), part_of(all_panels(), cut_.group(task), cut_.groups),
+                     out);
+        }
+      });
+    }
     call.pool.parallel_for(s_.batch * cut_.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t task = i % cut_.tasks();
@@ -93,6 +102,15 @@ class Convolver : public RowConvolution {
                           [&](const auto& weights) { cut_ = partition_of(pool.threads(), s_.batch * s_.out_elements(), weights); });
     }
     const int64_t strip_rows = in_parts_ ? kTileSide : GemmMicrokernels::kMostRows;
+    takes_images_together_ = s_.batch > 1 && s_.groups == 1 && !in_planes_ && s_.out_elements() <= kFewPositions;
+    if (takes_images_together_) {
+      const double strips_per_image = static_cast<double>(s_.out_elements()) / static_cast<double>(strip_rows);
+      const int64_t most_images = std::max<int64_t>(1, positions_at_once() / s_.out_elements());
+      cut_ = partition_of(pool.threads(),
+                          {s_.batch, all_panels(), depth_, most_images, strips_per_image, strip_rows, in_parts_ ? kCyclesToSplit : 0});
+      fetches_ = pays_to_fetch(weights_bytes() / cut_.groups, divide_up(s_.batch, cut_.blocks * most_images));
+      return;
+    }
     const double strips_per_row = static_cast<double>(s_.out[2]) / static_cast<double>(strip_rows);
     const int64_t threads = std::max<int64_t>(1, pool.threads() / s_.batch);
     cut_ =
@@ -129,10 +147,11 @@ class Convolver : public RowConvolution {
         const Range filters = {group * s_.out_channels + first, group * s_.out_channels + std::min(first + width, s_.out_channels)};
         float* const packed = to + group * weights_size() +
                               (in_parts_ ? panel * PackedBf16x3::panel_size(depth_, PackedBf16x3::kPanelTiles) : first * depth_);
-        if (packs_as_they_lie(layout) &&
-            pack_filters_bf16x3({data_of(call.inputs[1]) + filters.first * layout.out_stride, 1, layout.out_stride}, s_.in_channels,
-                                s_.kernel_elements(), filters.size(), packed))
-          continue;
+        if (packs_as_they_lie(layout, 1) || packs_as_they_lie(layout, -1)) {
+          const FiltersAsTheyLie some = {data_of(call.inputs[1]) + filters.first * layout.out_stride, layout.out_stride, layout.in_stride,
+                                         packs_as_they_lie(layout, -1)};
+          if (pack_filters_bf16x3(some, s_.in_channels, s_.kernel_elements(), filters.size(), packed)) continue;
+        }
         const Matrix columns = filters_as_columns(data_of(call.inputs[1]), layout, filters);
         if (in_parts_) {
           pack_bf16x3(columns, depth_, filters.size(), 0, 1, packed);
@@ -143,12 +162,11 @@ class Convolver : public RowConvolution {
     });
   }
 
-  // Filters that a product in parts takes with channels outermost, as PyTorch has them, without a copy.
-  bool packs_as_they_lie(const FilterLayout& layout) const {
-    const int64_t elements = s_.kernel_elements();
-    const bool is_row_major =
-        (layout.kernel[1] == 1 || layout.column_stride == 1) && (layout.kernel[0] == 1 || layout.row_stride == layout.kernel[1]);
-    return in_parts_ && !in_planes_ && elements > 1 && is_row_major && (layout.in_stride == elements || s_.in_channels == 1);
+  // Filters that a product in parts takes without a copy: a channel's elements follow each other, this far apart.
+  bool packs_as_they_lie(const FilterLayout& layout, int64_t element) const {
+    const bool has_rows = (layout.kernel[1] == 1 || layout.column_stride == element) &&
+                          (layout.kernel[0] == 1 || layout.row_stride == layout.kernel[1] * element);
+    return in_parts_ && !in_planes_ && s_.kernel_elements() > 1 && has_rows;
   }
 
   // These filters, where they lie if their elements do so in the order of the runs, or a copy that is this thread's until its next one.
@@ -279,6 +297,39 @@ class Convolver : public RowConvolution {
     }
   }
 
+  // Whole images of few positions, which meet each panel together: one after the other each would read all panels anew.
+  void run_images(const float* packed, const float* x, Range images, Range panels, const ProductOutput& out) const {
+    const int64_t all = images.size() * s_.out_elements(), height = band_height({0, s_.out[1]});
+    const ImageStrides strides = copies_ ? band_strides() : strides_;
+    const int64_t batch = copies_ ? height * strides.row : strides.batch;
+    const float* const from = x + images.first * strides_.batch;
+    const float* seen = from;
+    if (copies_) {
+      float* const bands = scratch_for_band.get(images.size() * batch);
+      for (int64_t i = 0; i < images.size(); ++i)
+        copy_band({from + i * strides_.batch, strides_.row, s_.in[1]}, {0, s_.out[1]}, bands + i * batch);
+      seen = bands;
+    }
+    std::vector<const float*> pointers;
+    pointers.reserve(static_cast<size_t>(all));
+    for (int64_t i = 0; i < images.size(); ++i) {
+      for (int64_t row = 0; row < s_.out[1]; ++row) {
+        const float* const pixel = seen + i * batch + row * s_.stride[1] * strides.row;
+        for (int64_t j = 0; j < s_.out[2]; ++j) pointers.push_back(pixel + j * s_.stride[2] * strides.column);
+      }
+    }
+    const int64_t chunks = divide_up(all, positions_at_once()), strips = divide_up(all, 2 * kTileSide);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const Range some = part_of(strips, chunk, chunks);
+      const int64_t first = some.first * 2 * kTileSide, last = std::min(some.last * 2 * kTileSide, all);
+      with_weights(packed, 0, [&](const auto& weights) {
+        multiply_rows(weights, panels.first, panels.last, elements_,
+                      std::span(pointers).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)),
+                      images.first * s_.out_elements() + first, out, {fetches_});
+      });
+    }
+  }
+
   // `first`: the image's row that the output's rows see first; `column`: the stride of its columns.
   void run_group(const float* packed, int64_t image, int64_t group, Range rows, Range panels, const ImageRing& in, int64_t first,
                  int64_t column, const ProductOutput& whole) const {
@@ -319,7 +370,8 @@ class Convolver : public RowConvolution {
   bool in_parts_ = false;      // the product
   bool in_pairs_ = false;      // the last panel of weights
   bool splits_bands_ = false;  // as wholes, not row by row
-  int64_t band_columns_;       // of the image that all output columns see
+  bool takes_images_together_ = false;
+  int64_t band_columns_;  // of the image that all output columns see
   int64_t depth_ = 0;
   RowElements elements_;
   std::optional<PackedOperand> weights_;

@@ -81,7 +81,8 @@ struct FilterGradientCall {
     for (int64_t n = 0; n < c.batch; ++n) {
       for (int64_t i = 0; i < out[0]; ++i) {
         for (int64_t j = 0; j < out[1]; ++j) {
-          const int64_t row = i * c.stride[0] - c.padding[0] + ky * c.dilation[0], column = j * c.stride[1] - c.padding[1] + kx * c.dilation[1];
+          const int64_t row = i * c.stride[0] - c.padding[0] + ky * c.dilation[0],
+                        column = j * c.stride[1] - c.padding[1] + kx * c.dilation[1];
           if (row < 0 || row >= c.in[0] || column < 0 || column >= c.in[1]) continue;
           const int64_t from = k / c.filters * c.channels + channel;
           f(x[static_cast<size_t>(n * x_strides[0] + from * x_strides[1] + row * x_strides[2] + column * x_strides[3])],
@@ -101,9 +102,9 @@ struct FilterGradientCall {
             double sum = 0, magnitude = 0;
             for_each_term(k, channel, ky, kx, [&](double a, double b) { sum += a * b, magnitude += std::abs(a * b); });
             const float value = dw[at];
-            const bool is_right = std::isnan(sum)      ? std::isnan(value)
-                                  : std::isinf(sum)    ? static_cast<double>(value) == sum
-                                                       : std::abs(static_cast<double>(value) - sum) <= 5e-7 * magnitude + kSmallest;
+            const bool is_right = std::isnan(sum)   ? std::isnan(value)
+                                  : std::isinf(sum) ? static_cast<double>(value) == sum
+                                                    : std::abs(static_cast<double>(value) - sum) <= 5e-7 * magnitude + kSmallest;
             ASSERT_TRUE(is_right) << "[" << k << ", " << channel << ", " << ky << ", " << kx << "] is " << value << ", not " << sum;
           }
         }

@@ -182,7 +182,8 @@ void ChannelLines::copy_folded(int64_t channel, const float* row, float* to) con
   const Range inside = indices_inside(shift, shape_.column_stride, count, shape_.columns);
   const int64_t first = std::clamp<int64_t>(inside.first, 0, count), last = std::clamp(inside.last, first, count);
   std::fill(to, to + first, 0.0f);
-  copy_row(from + (first * shape_.column_stride + shift) * strides_.column, shape_.column_stride * strides_.column, last - first, to + first);
+  copy_row(from + (first * shape_.column_stride + shift) * strides_.column, shape_.column_stride * strides_.column, last - first,
+           to + first);
   std::fill(to + last, to + count, 0.0f);
 }
 

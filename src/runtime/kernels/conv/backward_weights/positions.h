@@ -108,7 +108,7 @@ class ChannelLines {
   const float* const x_;  // of the block's first image
   const ImageStrides strides_;
   const int64_t length_;
-  const Range rows_;  // of the image
+  const Range rows_;                                      // of the image
   std::vector<std::vector<int64_t>> in_place_, of_copy_;  // by plane, when they are needed first
   const float* data_ = nullptr;
   bool is_copied_ = false;

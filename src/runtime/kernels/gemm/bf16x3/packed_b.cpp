@@ -1,7 +1,10 @@
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
 
+#include <cstring>
 #include <vector>
 
+#include "runtime/kernels/gemm/bf16x3/split_vectors.h"
+#include "runtime/kernels/gemm/transpose_square.h"
 #include "runtime/memory/scratch.h"
 
 namespace toroid {
@@ -66,6 +69,28 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
   }
 }
 
+// As pack_sixteen does. So few elements fill no square of a vector's lanes.
+#ifdef __x86_64__
+TOROID_AVX512 void transpose_filter_avx512(const Matrix& filter, int64_t elements, float* out) {
+  const float* const first = filter.row < 0 ? filter.at(elements - 1, 0) : filter.data;
+  Vector16 rows[kTileSide];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kTileSide; ++i) rows[i] = float_parts::load_some(first + i * filter.column, elements);
+  exchange_squares<kTileSide / 2, Integers16>(rows);
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kTileSide; ++i) {
+    if (i < elements) std::memcpy(out + (filter.row < 0 ? elements - 1 - i : i) * kTileSide, &rows[i], sizeof rows[i]);
+  }
+}
+#endif
+void transpose_filter(const Matrix& filter, int64_t elements, int64_t columns, float* out) {
+#ifdef __x86_64__
+  if (vector_set() == VectorSet::Avx512 && columns == kTileSide && elements <= kTileSide)
+    return transpose_filter_avx512(filter, elements, out);
+#endif
+  pack_sixteen(filter, elements, columns, out);
+}
+
 }  // namespace
 
 void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out) {
@@ -82,7 +107,7 @@ void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
   }
 }
 
-bool pack_filters_bf16x3(const Matrix& filters, int64_t channels, int64_t elements, int64_t columns, float* out) {
+bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int64_t elements, int64_t columns, float* out) {
   const int64_t depth = channels * elements;
   const PackedBf16x3 matrix = {depth, columns, out};
   Panels panels(matrix, {0, 1});
@@ -93,8 +118,15 @@ bool pack_filters_bf16x3(const Matrix& filters, int64_t channels, int64_t elemen
   alignas(64) float step_rows[kStepElements * kTileSide];
   for (int64_t tile = 0; tile < panels.tiles(); ++tile) {
     for (int64_t first = 0; first < channels; first += at_once) {
-      pack_sixteen({filters.at(first * elements, panels.column_of(tile)), 1, filters.column}, at_once * elements, panels.columns_of(tile),
-                   transposed);
+      const float* const from = filters.data + panels.column_of(tile) * filters.column + first * filters.channel;
+      const int64_t count = panels.columns_of(tile);
+      if (filters.channel == elements && !filters.are_flipped) {
+        pack_sixteen({from, 1, filters.column}, at_once * elements, count, transposed);
+      } else {
+        for (int64_t c = 0; c < at_once; ++c)
+          transpose_filter({from + c * filters.channel, filters.element(), filters.column}, elements, count,
+                           transposed + c * elements * kTileSide);
+      }
       for (int64_t i = 0; i < steps_of(at_once * elements); ++i) {
         // The step's first row, of what is transposed and of the whole.
         const int64_t row = i * kStepElements, element = row / at_once, channel = row % at_once;
