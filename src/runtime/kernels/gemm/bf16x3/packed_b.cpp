@@ -123,9 +123,14 @@ bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int6
       if (filters.channel == elements && !filters.are_flipped) {
         pack_sixteen({from, 1, filters.column}, at_once * elements, count, transposed);
       } else {
-        for (int64_t c = 0; c < at_once; ++c)
+        for (int64_t c = 0; c < at_once; ++c) {
+          // A channel's filters lie in a page of their own, which nothing else fetches.
+          constexpr int64_t kChannelsAhead = 6;
+          const float* const ahead = from + (c + kChannelsAhead) * filters.channel - (filters.are_flipped ? elements - 1 : 0);
+          for (int64_t i = 0; i < count * elements; i += kCacheLine) __builtin_prefetch(ahead + i, 0, 2);
           transpose_filter({from + c * filters.channel, filters.element(), filters.column}, elements, count,
                            transposed + c * elements * kTileSide);
+        }
       }
       for (int64_t i = 0; i < steps_of(at_once * elements); ++i) {
         // The step's first row, of what is transposed and of the whole.
