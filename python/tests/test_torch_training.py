@@ -234,3 +234,47 @@ loaded = set(sys.modules) - before
 assert not loaded & {"torch._inductor." + name for name in ("lowering", "scheduler", "ir", "pattern_matcher")}, loaded
 """
     subprocess.run([sys.executable, "-c", step], check=True)
+
+
+class Pictures(nn.Module):
+    """Its features are seen from outside, and a view of what the second convolution gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16)
+        self.second, self.third = nn.Conv2d(16, 24, 3, stride=2, padding=1), nn.Conv2d(24, 16, 1)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.relu(self.norm(self.first(x))), 3, stride=2, padding=1)
+        features = self.second(x)
+        last = torch.relu(self.third(features * torch.sigmoid(features)))
+        return features, features.flatten(2), self.head(last.mean([2, 3]))
+
+
+def test_what_is_kept_for_the_gradient_has_its_channels_last():
+    model = Pictures()
+    twin = copy.deepcopy(model)
+    x = torch.randn(5, 3, 20, 22)
+    kept = []
+
+    def note(tensor):
+        if tensor.ndim == 4 and tensor.shape[1] > 3 and tensor.shape[0] == len(x):
+            kept.append(tensor)
+        return tensor
+
+    def step(call):
+        features, flat, scores = call(x)
+        (scores.square().mean() + features.mean() + flat.square().mean()).backward()
+        return features, flat
+
+    expected = step(model)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        actual = step(compiled(twin))
+    for ours, eagers in zip(actual, expected):
+        close(ours, eagers)
+        assert ours.stride() == eagers.stride()
+    for ours, eagers in zip(twin.parameters(), model.parameters()):
+        close(ours.grad, eagers.grad, 1e-3)
+    last = [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in kept]
+    assert sum(last) > len(last) / 2, [tensor.stride() for tensor in kept]

@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import attention, attention_dropout, gpu
+from . import attention, attention_dropout, gpu, saved_layouts
 from .fallback import AS_ASKED, cut, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
@@ -35,11 +35,16 @@ def _constants(graph: GraphText) -> dict[str, tuple]:
     return {name: (tensor.data_ptr(), tensor.numel() * tensor.element_size(), tensor) for name, tensor in graph.constants.items()}
 
 
-def compile_whole(gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None) -> Callable:
-    """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors."""
+def compile_whole(
+    gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None, orders: dict | None = None
+) -> Callable:
+    """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors. orders: of outputs that do not
+    lie as eager PyTorch's."""
     begin = time.perf_counter()
     written_as = gm if frozen else attention_dropout.with_own_gradients(attention.with_own_sums(gm))
-    graph = write_graph(written_as, name, materialised=lambda node: kind == "backward" and "tangent" in node.name, frozen=frozen)
+    graph = write_graph(
+        written_as, name, lambda node: kind == "backward" and "tangent" in node.name, frozen, saved_layouts.by_name(orders or {})
+    )
     if not graph.results:
         return make_call(graph, None)
     written = time.perf_counter()
@@ -134,9 +139,11 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
     return _boxed(gm)
 
 
-def compile_fx_graph(gm: torch.fx.GraphModule, kind: str, options: Options, parameters: list | None = None) -> Callable:
+def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options: Options, parameters: list | None = None) -> Callable:
     """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
     that may be frozen, with their tensors; None for all others."""
+    if kind == "backward":
+        saved_layouts.take_inputs(gm, inputs)
     expand(gm)
     attention_dropout.mark_whole(gm)
     with unset_fake_temporarily():
@@ -193,7 +200,9 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             refused[node] = reason
     if not refused:
         try:
-            call = compile_whole(gm, name, kind, options)
+            orders = saved_layouts.orders_of_kept(gm) if kind == "forward" else {}
+            call = compile_whole(gm, name, kind, options, orders=orders)
+            saved_layouts.report(gm, orders)
             attention_dropout.compiled(gm.graph, refused)
             return call
         except Refused as problem:

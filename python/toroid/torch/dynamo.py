@@ -114,7 +114,7 @@ def backend(
     parameters = _parameters(gm, example_inputs) if chosen.freezing else None
 
     def compiler(kind: str) -> Callable:
-        return lambda graph, inputs: compile_fx_graph(graph, kind, chosen, parameters)
+        return lambda graph, inputs: compile_fx_graph(graph, inputs, kind, chosen, parameters)
 
     return _through_autograd(
         gm,

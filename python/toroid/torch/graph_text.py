@@ -217,8 +217,9 @@ def _hint(value: Any) -> int:
 
 
 class _Writer:
-    def __init__(self, gm: torch.fx.GraphModule, name: str, materialised: Any, frozen: dict) -> None:
+    def __init__(self, gm: torch.fx.GraphModule, name: str, materialised: Any, frozen: dict, orders: dict) -> None:
         self.gm = gm
+        self.orders = orders  # of outputs by name, where they do not lie as PyTorch's
         self.frozen = frozen  # inputs that are constants, with their tensors
         self.name = name
         self.materialised = materialised  # says of an input whether its views are computed, not described
@@ -417,7 +418,7 @@ class _Writer:
             self.draws_on_gpu |= any(isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in values)
         if self.memory_of_views_unknown and name in _MEMORY_VIEWS:
             for each in node.all_input_nodes:
-                if _base(each) is not each:
+                if base_of(each) is not each:
                     raise Refused(f"{name} of a view, in a graph with an input whose strides overlap or leave gaps", node)
         arguments: list[str] = []
         names_now = False
@@ -443,7 +444,7 @@ class _Writer:
 
     def subgraph(self, gm: torch.fx.GraphModule) -> int:
         """The number of a new subgraph, of which all inputs and outputs are tensors, or numbers that the program knows."""
-        inside = _Writer(gm, "", self.materialised, {})
+        inside = _Writer(gm, "", self.materialised, {}, {})
         inside.constants, inside.constant_lines, inside.symbols, inside.subgraphs = (
             self.constants,
             self.constant_lines,
@@ -675,7 +676,7 @@ class _Writer:
         made.dtype = value.dtype
         made.value = None
         name = self.reference(node)
-        order = _dims_in_memory(value)
+        order = self.orders.get(node.name) or _dims_in_memory(value)
         if order is None or order == tuple(range(len(order))):
             return name  # PyTorch takes any strides here
         place = [0] * len(order)
@@ -693,7 +694,7 @@ class _Writer:
         computed: dict[torch.fx.Node, int] = {}
         listed = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
         tensors = {node: None for node in listed if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)}
-        bases = collections.Counter(_base(node) for node in tensors)
+        bases = collections.Counter(base_of(node) for node in tensors)
         for node in listed:
             value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
             if not isinstance(value, torch.Tensor):
@@ -741,7 +742,7 @@ class _Writer:
         raise Refused(f"outputs of type {type(value).__name__} are not supported", node if isinstance(node, torch.fx.Node) else None)
 
     def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
-        base = _base(node)
+        base = base_of(node)
         if base is node or base.op not in ("placeholder", "call_function") or not isinstance(base.meta.get("val"), torch.Tensor):
             return Output("program", value=node)
         held = base.meta["val"]
@@ -775,7 +776,7 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
-def _base(node: torch.fx.Node) -> torch.fx.Node:
+def base_of(node: torch.fx.Node) -> torch.fx.Node:
     """What the node is a view of, through any number of views; itself where it is none."""
     while node.op == "call_function":
         viewing = node.args[0] if node.target is operator.getitem else node
@@ -808,6 +809,8 @@ def write_graph(
     name: str = "graph",
     materialised: Any = lambda node: False,
     frozen: dict[torch.fx.Node, torch.Tensor] | None = None,
+    orders: dict[str, tuple] | None = None,
 ) -> GraphText:
-    """The graph as text. materialised(input): whether its views are computed although they could be described. Throws Refused."""
-    return _Writer(gm, name, materialised, frozen or {}).write()
+    """The graph as text. materialised(input): whether its views are computed although they could be described. orders: of outputs by their
+    names, dims from the outermost in memory on, where these are not as PyTorch's. Throws Refused."""
+    return _Writer(gm, name, materialised, frozen or {}, orders or {}).write()
