@@ -23,7 +23,7 @@ struct PassCosts {
   std::function<double(const ProductToEstimate&)> product_s = {};
   // Whether products of bytes are quicker than those of float32.
   bool multiplies_bytes = false;
-  // Whether a transposed convolution of stride 1 is slower than a convolution with flipped filters.
+  // Whether a transposed convolution is slower than convolutions with flipped filters.
   bool flips_filters = false;
   // Whether there is a kernel for the gradient of a convolution's filters.
   bool has_backward_weights = false;

@@ -1,5 +1,6 @@
 #include "formula/backward/convolution_backward.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -55,11 +56,12 @@ Tensor batch_as_channels(Tensor x, sym::Expr groups) {
   return b.reshape(b.permute(b.reshape(x, split), order), merged);
 }
 
-// Does the kernel take it? Groups of few channels or filters would leave most of it idle.
+// Does the kernel take it? Groups of few channels or filters, but for one of each, would leave most of it idle.
 bool suits_backward_weights(Tensor read, Tensor given, const ConvolutionGeometry& g) {
   constexpr int64_t kMostDims = 2, kLeastOfGroup = 8;
   if (read.dtype() != DType::F32 || given.dtype() != DType::F32 || g.stride.size() > kMostDims) return false;
   if (g.groups.is_const(1)) return true;
+  if (sym::known_eq(read.size(1), g.groups) && sym::known_eq(given.size(1), g.groups)) return true;  // depthwise
   const auto has_many = [&](Tensor x) { return sym::known_le(kLeastOfGroup, sym::floor_div(x.size(1), g.groups)); };
   return has_many(read) && has_many(given);
 }
@@ -111,6 +113,83 @@ std::optional<Sizes> padding_of_flipped(Tensor weight, const ConvolutionGeometry
   return padding;
 }
 
+// Of the input's elements stride * j + a the j-th meets the taps first, first + stride, …, and the m-th of these reads the gradient's
+// element j + place - m.
+struct Phase {
+  int64_t first, taps, place;
+};
+Phase phase_of(int64_t a, int64_t stride, int64_t padding, int64_t kernel) {
+  const int64_t first = (a + padding) % stride;
+  return {first, first < kernel ? (kernel - first - 1) / stride + 1 : 0, (a + padding - first) / stride};
+}
+
+constexpr int64_t kMostPhases = 4;
+
+// Are the elements of each phase, which see taps of their own, a convolution with these taps?
+bool has_phases(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input) {
+  int64_t phases = 1;
+  for (size_t i = 0; i < input.size(); ++i) {
+    for (const sym::Expr number : {g.stride[i], g.padding[i], input[i], grad.sizes()[i + 2], weight.sizes()[i + 2]}) {
+      if (!number.is_const()) return false;
+    }
+    if (!g.dilation[i].is_const(1) || input[i].value() < g.stride[i].value()) return false;
+    phases *= std::min(g.stride[i].value(), kMostPhases + 1);
+  }
+  return input.size() <= 2 && phases > 1 && phases <= kMostPhases;
+}
+
+// The input's elements of these phases, one for each dim: `counts` of them.
+Tensor input_gradient_of(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const Phase> phases,
+                         std::span<const int64_t> counts, sym::Expr channels) {
+  Builder& b = grad.builder();
+  Sizes sizes = {grad.size(0), channels}, padding;
+  for (const int64_t count : counts) sizes.emplace_back(count);
+  std::vector<int64_t> unwanted;  // results before the first
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const Phase& phase = phases[i];
+    const auto d = static_cast<int64_t>(i) + 2;
+    if (phase.taps == 0) return b.full(sizes, grad.dtype(), 0.0);
+    weight = b.slice(weight, d, phase.first, phase.taps, g.stride[i]);
+    const int64_t before = phase.taps - 1 - phase.place, behind = counts[i] + phase.place - grad.size(d).value();
+    padding.emplace_back(std::max<int64_t>({before, behind, 0}));
+    unwanted.push_back(padding.back().value() - before);
+  }
+  const Sizes ones(phases.size(), 1);
+  Tensor made = b.convolution(grad, flipped_filters(weight, g.groups), {}, ones, padding, ones, false, Sizes(phases.size(), 0), g.groups);
+  for (size_t i = 0; i < phases.size(); ++i) made = b.slice(made, static_cast<int64_t>(i) + 2, unwanted[i], counts[i]);
+  return made;
+}
+
+// The transposed convolution of a stride as convolutions, one for each phase, whose results take turns.
+Tensor input_gradient_in_phases(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input) {
+  Builder& b = grad.builder();
+  const size_t dims = input.size();
+  const sym::Expr channels = weight.size(1) * g.groups;
+  std::vector<int64_t> counts, strides;
+  for (size_t i = 0; i < dims; ++i) {
+    strides.push_back(g.stride[i].value());
+    counts.push_back((input[i].value() + strides[i] - 1) / strides[i]);
+  }
+  std::vector<Phase> phases(dims);
+  const auto along = [&](const auto& self, size_t i) -> Tensor {
+    if (i == dims) {
+      Sizes apart = {grad.size(0), channels};
+      for (const int64_t count : counts) apart.insert(apart.end(), {count, 1});
+      return b.reshape(input_gradient_of(grad, weight, g, phases, counts, channels), apart);
+    }
+    std::vector<Tensor> parts;
+    for (int64_t a = 0; a < strides[i]; ++a) {
+      phases[i] = phase_of(a, strides[i], g.padding[i].value(), weight.sizes()[i + 2].value());
+      parts.push_back(self(self, i + 1));
+    }
+    return parts.size() == 1 ? parts[0] : b.cat(parts, static_cast<int64_t>(2 * i) + 3);
+  };
+  const Tensor in_turns = along(along, 0);
+  Sizes merged = {grad.size(0), channels};
+  for (size_t i = 0; i < dims; ++i) merged.emplace_back(counts[i] * strides[i]);
+  return crop_spatial(b.reshape(in_turns, merged), input);
+}
+
 Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, std::span<const sym::Expr> input, bool flips_filters) {
   Builder& b = grad.builder();
   if (g.transposed) {
@@ -120,6 +199,7 @@ Tensor input_gradient(Tensor grad, Tensor weight, const ConvolutionGeometry& g, 
   if (const auto padding = flips_filters ? padding_of_flipped(weight, g) : std::nullopt)
     return b.convolution(grad, flipped_filters(weight, g.groups), {}, g.stride, *padding, g.dilation, false, Sizes(input.size(), 0),
                          g.groups);
+  if (flips_filters && has_phases(grad, weight, g, input)) return input_gradient_in_phases(grad, weight, g, input);
   Sizes unread;  // elements at the end that no window reaches
   for (size_t i = 0; i < input.size(); ++i) {
     const sym::Expr reach = g.dilation[i] * (weight.sizes()[i + 2] - 1) + 1;

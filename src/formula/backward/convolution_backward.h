@@ -21,7 +21,7 @@ struct ConvolutionGradients {
 
 // Of a target.
 struct BackwardForms {
-  bool flips_filters = false;         // where the stride is 1, the transposed convolution is one with flipped filters
+  bool flips_filters = false;         // transposed convolutions are ones with flipped filters, of a stride one for each phase
   bool has_backward_weights = false;  // it has the kernel "convolution.backward_weights"
 };
 

@@ -218,7 +218,8 @@ bool is_supported(const Schema& schema);
 struct DecomposeOptions {
   // Products of bytes are quicker than those of float32: convolutions of dequantised tensors become such.
   bool multiplies_bytes = false;
-  // Transposed convolutions of stride 1 are slower than convolutions with flipped filters: inputs' gradients become those.
+  // Transposed convolutions are slower than convolutions with flipped filters, of which a stride of more than 1 takes several: inputs'
+  // gradients become those.
   bool flips_filters = false;
   // There is a kernel "convolution.backward_weights" (library/library_ops.h).
   bool has_backward_weights = false;

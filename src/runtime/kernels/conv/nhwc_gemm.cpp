@@ -140,6 +140,8 @@ class Convolver : public RowConvolution {
   // call, so panels are tasks.
   void pack_weights(const KernelCall& call, float* to) const {
     const FilterLayout layout = filter_layout(call.inputs[1], s_);
+    std::vector<int64_t> elements;
+    for (int64_t e = 0; e < s_.kernel_elements(); ++e) elements.push_back(layout.offset(0, 0, e));
     const int64_t width = in_parts_ ? PackedBf16x3::kPanelColumns : gemm_microkernels().panel_width(), of_group = panels_of_group();
     call.pool.parallel_for(all_panels(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -147,10 +149,10 @@ class Convolver : public RowConvolution {
         const Range filters = {group * s_.out_channels + first, group * s_.out_channels + std::min(first + width, s_.out_channels)};
         float* const packed = to + group * weights_size() +
                               (in_parts_ ? panel * PackedBf16x3::panel_size(depth_, PackedBf16x3::kPanelTiles) : first * depth_);
-        if (packs_as_they_lie(layout, 1) || packs_as_they_lie(layout, -1)) {
+        if (packs_as_they_lie(layout)) {
           const FiltersAsTheyLie some = {data_of(call.inputs[1]) + filters.first * layout.out_stride, layout.out_stride, layout.in_stride,
-                                         packs_as_they_lie(layout, -1)};
-          if (pack_filters_bf16x3(some, s_.in_channels, s_.kernel_elements(), filters.size(), packed)) continue;
+                                         elements};
+          if (pack_filters_bf16x3(some, s_.in_channels, filters.size(), packed)) continue;
         }
         const Matrix columns = filters_as_columns(data_of(call.inputs[1]), layout, filters);
         if (in_parts_) {
@@ -162,11 +164,9 @@ class Convolver : public RowConvolution {
     });
   }
 
-  // Filters that a product in parts takes without a copy: a channel's elements follow each other, this far apart.
-  bool packs_as_they_lie(const FilterLayout& layout, int64_t element) const {
-    const bool has_rows = (layout.kernel[1] == 1 || layout.column_stride == element) &&
-                          (layout.kernel[0] == 1 || layout.row_stride == layout.kernel[1] * element);
-    return in_parts_ && !in_planes_ && s_.kernel_elements() > 1 && has_rows;
+  // Filters that a product in parts takes without a copy: neither channels nor filters follow each other.
+  bool packs_as_they_lie(const FilterLayout& layout) const {
+    return in_parts_ && !in_planes_ && layout.in_stride != 1 && (layout.out_stride != 1 || s_.kernel_elements() > 1);
   }
 
   // These filters, where they lie if their elements do so in the order of the runs, or a copy that is this thread's until its next one.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "runtime/kernels/conv/backward_weights/depthwise.h"
 #include "runtime/kernels/conv/backward_weights/ways.h"
 #include "runtime/kernels/conv/backward_weights/write_filters.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
@@ -44,7 +45,7 @@ BackwardWeightsShape shape_of(const KernelCall& call) {
     s.padding[to] = number(1 + dims + d);
     s.dilation[to] = number(1 + 2 * dims + d);
   }
-  return with_folded_columns(s);
+  return s;
 }
 
 // How a group is cut into tasks, and its positions into blocks.
@@ -58,8 +59,8 @@ struct TaskGrid {
 
 class BackwardWeights final : public KernelPlan {
  public:
-  explicit BackwardWeights(const KernelCall& call)
-      : shape_(shape_of(call)), shifts_(shape_), in_vectors_(backward_weights_in_vectors(shape_, shifts_)) {
+  BackwardWeights(const KernelCall& call, const BackwardWeightsShape& shape)
+      : shape_(with_folded_columns(shape)), shifts_(shape_), in_vectors_(backward_weights_in_vectors(shape_, shifts_)) {
     const int64_t threads = call.pool.threads();
     grid_in_vectors_ = grid_of(*in_vectors_, threads);
     if (!has_amx_bf16x3()) return;
@@ -159,7 +160,7 @@ class BackwardWeights final : public KernelPlan {
   bool run_task(const KernelCall& call, const BackwardWeightsWay& way, const Task& task, float* sums, bool waits, bool writes) const {
     const ToroidOperand &x = call.inputs[0], &dy = call.inputs[1];
     const ImageStrides of_x = image_strides(x), of_dy = image_strides(dy);
-    const BackwardWeightsSides sides = {data_of(x) + task.group * shape_.channels * of_x.channel,
+    const BackwardWeightsSides sides = {data_of(x) + task.group * (shape_.channels / shape_.folded) * of_x.channel,
                                         data_of(dy) + task.group * shape_.filters * of_dy.channel, of_x, of_dy};
     const PositionCut cut = cut_of(way);
     for (int64_t block = task.blocks.first; block < task.blocks.last; ++block) {
@@ -235,7 +236,9 @@ void write_zeros(const KernelCall& call) {
 std::unique_ptr<const KernelPlan> plan_backward_weights(const KernelCall& call) {
   const ToroidOperand& dy = call.inputs[1];
   if (product(dy.sizes, dy.rank) == 0 || product(call.inputs[0].sizes, call.inputs[0].rank) == 0) return plan_running<write_zeros>(call);
-  return std::make_unique<const BackwardWeights>(call);
+  const BackwardWeightsShape shape = shape_of(call);
+  if (shape.channels == 1 && shape.filters == 1 && shape.groups > 1) return plan_depthwise_backward_weights(shape, call.pool.threads());
+  return std::make_unique<const BackwardWeights>(call, shape);
 }
 
 TOROID_LINKED_KERNEL(convolution_backward_weights, "library.convolution.backward_weights", nullptr, plan_backward_weights);

@@ -1,5 +1,6 @@
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -69,26 +70,41 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
   }
 }
 
-// As pack_sixteen does. So few elements fill no square of a vector's lanes.
+// Where a channel's elements lie, from its first in memory on.
+struct ChannelSpan {
+  explicit ChannelSpan(std::span<const int64_t> elements)
+      : first(*std::ranges::min_element(elements)), length(*std::ranges::max_element(elements) - first + 1) {
+    is_in_order = length == static_cast<int64_t>(elements.size());
+    for (size_t e = 0; e < elements.size(); ++e) is_in_order = is_in_order && elements[e] == static_cast<int64_t>(e);
+  }
+  int64_t first, length;
+  bool is_in_order;
+};
+
+// Rows of 16 columns, one for each element of a channel of as many filters, which are `column` apart. So few fill no square of a vector's
+// lanes.
 #ifdef __x86_64__
-TOROID_AVX512 void transpose_filter_avx512(const Matrix& filter, int64_t elements, float* out) {
-  const float* const first = filter.row < 0 ? filter.at(elements - 1, 0) : filter.data;
+TOROID_AVX512 void transpose_channel_avx512(const float* from, int64_t column, const ChannelSpan& span, std::span<const int64_t> elements,
+                                            float* out) {
+  alignas(64) float square[kTileSide * kTileSide];
   Vector16 rows[kTileSide];
 #pragma GCC unroll 16
-  for (int64_t i = 0; i < kTileSide; ++i) rows[i] = float_parts::load_some(first + i * filter.column, elements);
+  for (int64_t i = 0; i < kTileSide; ++i) rows[i] = float_parts::load_some(from + span.first + i * column, span.length);
   exchange_squares<kTileSide / 2, Integers16>(rows);
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kTileSide; ++i) {
-    if (i < elements) std::memcpy(out + (filter.row < 0 ? elements - 1 - i : i) * kTileSide, &rows[i], sizeof rows[i]);
-  }
+  std::memcpy(square, rows, sizeof square);
+  for (size_t e = 0; e < elements.size(); ++e)
+    std::memcpy(out + static_cast<int64_t>(e) * kTileSide, square + (elements[e] - span.first) * kTileSide, sizeof rows[0]);
 }
 #endif
-void transpose_filter(const Matrix& filter, int64_t elements, int64_t columns, float* out) {
+void transpose_channel(const float* from, int64_t column, const ChannelSpan& span, std::span<const int64_t> elements, int64_t columns,
+                       float* out) {
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512 && columns == kTileSide && elements <= kTileSide)
-    return transpose_filter_avx512(filter, elements, out);
+  if (vector_set() == VectorSet::Avx512 && columns == kTileSide && span.length <= kTileSide)
+    return transpose_channel_avx512(from, column, span, elements, out);
 #endif
-  pack_sixteen(filter, elements, columns, out);
+  for (const int64_t element : elements) {
+    for (int64_t j = 0; j < kTileSide; ++j) *out++ = j < columns ? from[element + j * column] : 0.0f;
+  }
 }
 
 }  // namespace
@@ -107,7 +123,10 @@ void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first,
   }
 }
 
-bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int64_t elements, int64_t columns, float* out) {
+bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int64_t columns, float* out) {
+  const auto elements = static_cast<int64_t>(filters.elements.size());
+  const ChannelSpan span(filters.elements);
+  const bool is_compact = filters.column > 0 && filters.column <= kTileSide;  // as filters that were another convolution's channels
   const int64_t depth = channels * elements;
   const PackedBf16x3 matrix = {depth, columns, out};
   Panels panels(matrix, {0, 1});
@@ -120,16 +139,16 @@ bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int6
     for (int64_t first = 0; first < channels; first += at_once) {
       const float* const from = filters.data + panels.column_of(tile) * filters.column + first * filters.channel;
       const int64_t count = panels.columns_of(tile);
-      if (filters.channel == elements && !filters.are_flipped) {
+      if (filters.channel == elements && span.is_in_order) {
         pack_sixteen({from, 1, filters.column}, at_once * elements, count, transposed);
       } else {
         for (int64_t c = 0; c < at_once; ++c) {
           // A channel's filters lie in a page of their own, which nothing else fetches.
           constexpr int64_t kChannelsAhead = 6;
-          const float* const ahead = from + (c + kChannelsAhead) * filters.channel - (filters.are_flipped ? elements - 1 : 0);
-          for (int64_t i = 0; i < count * elements; i += kCacheLine) __builtin_prefetch(ahead + i, 0, 2);
-          transpose_filter({from + c * filters.channel, filters.element(), filters.column}, elements, count,
-                           transposed + c * elements * kTileSide);
+          const float* const ahead = from + (c + kChannelsAhead) * filters.channel + span.first;
+          for (int64_t i = 0; is_compact && i < count * filters.column; i += kCacheLine) __builtin_prefetch(ahead + i, 0, 2);
+          transpose_channel(from + c * filters.channel, filters.column, span, filters.elements, count,
+                            transposed + c * elements * kTileSide);
         }
       }
       for (int64_t i = 0; i < steps_of(at_once * elements); ++i) {
