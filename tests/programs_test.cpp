@@ -22,7 +22,7 @@ void expect_right(const Program& program, const CheckOptions& options) {
   try {
     const CheckResult result = check(session(), program, options);
     EXPECT_FALSE(result.failure) << result.failure->kind << ": " << result.failure->message << "\n" << to_text(program);
-    EXPECT_GT(result.compared, result.skipped) << "nothing was compared";
+    EXPECT_GT(result.compared, result.skipped) << "nothing was compared" << (result.refusal.empty() ? "" : ": ") << result.refusal;
   } catch (const Error& error) {
     ADD_FAILURE() << error.report();
   }
