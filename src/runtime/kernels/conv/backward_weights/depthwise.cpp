@@ -17,10 +17,10 @@ Scratch scratch_for_totals;
 
 // Positions of a row of results, and where a tap of a filter's row sees them.
 struct RowOfTaps {
-  const float *x, *dy;       // of the block's first channel; x: what the first tap sees of position 0
-  int64_t x_step, dy_step;   // from position to position
-  int64_t tap_step;          // from tap to tap
-  Range positions;           // that all these taps see inside of the image
+  const float *x, *dy;      // of the block's first channel; x: what the first tap sees of position 0
+  int64_t x_step, dy_step;  // from position to position
+  int64_t tap_step;         // from tap to tap
+  Range positions;          // that all these taps see inside of the image
 };
 
 // sums[tap][channel] of kTaps taps and kVectors vectors of channels.
@@ -54,14 +54,14 @@ struct DepthwiseLoops {
   AddRow one, three, five;  // taps, of so many vectors:
   static constexpr int64_t kVectorsOfOne = 4, kVectorsOfThree = 2, kVectorsOfFive = 2;
 };
-#define TOROID_DEPTHWISE_LOOPS(NAME, TARGET, VECTOR)                                                                                \
-  struct NAME {                                                                                                                     \
-    template <int kTaps, int kVectors>                                                                                              \
-    TARGET static void add(const RowOfTaps& row, double* totals, int64_t total_row) {                                               \
-      add_row<VECTOR, kTaps, kVectors>(row, totals, total_row);                                                                     \
-    }                                                                                                                               \
-    static constexpr DepthwiseLoops kLoops = {sizeof(VECTOR) / sizeof(float), add<1, DepthwiseLoops::kVectorsOfOne>,                \
-                                              add<3, DepthwiseLoops::kVectorsOfThree>, add<5, DepthwiseLoops::kVectorsOfFive>};     \
+#define TOROID_DEPTHWISE_LOOPS(NAME, TARGET, VECTOR)                                                                            \
+  struct NAME {                                                                                                                 \
+    template <int kTaps, int kVectors>                                                                                          \
+    TARGET static void add(const RowOfTaps& row, double* totals, int64_t total_row) {                                           \
+      add_row<VECTOR, kTaps, kVectors>(row, totals, total_row);                                                                 \
+    }                                                                                                                           \
+    static constexpr DepthwiseLoops kLoops = {sizeof(VECTOR) / sizeof(float), add<1, DepthwiseLoops::kVectorsOfOne>,            \
+                                              add<3, DepthwiseLoops::kVectorsOfThree>, add<5, DepthwiseLoops::kVectorsOfFive>}; \
   };
 #ifdef __x86_64__
 TOROID_DEPTHWISE_LOOPS(DepthwiseAvx512, TOROID_AVX512, Vector16)
@@ -169,9 +169,7 @@ class DepthwiseWeights final : public KernelPlan {
   }
 
   // Positions that see this column of the filter inside of the image.
-  Range seen_by(int64_t kx) const {
-    return indices_inside(kx * s_.dilation[1] - s_.padding[1], s_.stride[1], s_.out[1], s_.in[1]);
-  }
+  Range seen_by(int64_t kx) const { return indices_inside(kx * s_.dilation[1] - s_.padding[1], s_.stride[1], s_.out[1], s_.in[1]); }
 
   // What a tap sees besides what all see.
   void add_edges(const RowOfTaps& taps, int64_t tap, Range seen, double* totals) const {
@@ -188,9 +186,9 @@ class DepthwiseWeights final : public KernelPlan {
   const BackwardWeightsShape s_;
   const DepthwiseLoops& loops_;
   AddRow add_;
-  int64_t at_once_;             // taps of a row
-  int64_t block_, channels_;    // channels of a block, and of all
-  int64_t blocks_, parts_;      // of channels, and of rows of results
+  int64_t at_once_;           // taps of a row
+  int64_t block_, channels_;  // channels of a block, and of all
+  int64_t blocks_, parts_;    // of channels, and of rows of results
 };
 
 }  // namespace

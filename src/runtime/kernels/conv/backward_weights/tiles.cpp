@@ -69,17 +69,15 @@ class TilesOfPositions final : public PackedPositions {
     const std::byte* const left = filters_ + tile * tile_bytes();
     const std::byte* const right =
         channels_ + static_cast<int64_t>(tap.plane) * plane_bytes() + block_.shift_of(shifts_, tap) * kTileRowBytes;
-    PartsStrip strip = {{left, tile + 1 < tiles_of_filters_ ? left + tile_bytes() : nullptr},
-                        offsets_.data(),
-                        {right, tiles_of_channels_ > 1 ? right + planes * plane_bytes() : nullptr},
-                        steps_,
-                        sums,
-                        kUnit,
-                        add ? sums : nullptr,
-                        kUnit};
-    strip.right_part = part_bytes();
-    strip.right_step = kStepElements * kTileRowBytes;
-    multiply_tiles_of_parts(strip);
+    const PartsStrip strip = {{left, tile + 1 < tiles_of_filters_ ? left + tile_bytes() : nullptr},
+                              offsets_.data(),
+                              {right, tiles_of_channels_ > 1 ? right + planes * plane_bytes() : nullptr},
+                              steps_,
+                              sums,
+                              kUnit,
+                              add ? sums : nullptr,
+                              kUnit};
+    multiply_line_of_parts(strip, part_bytes());
   }
 
  private:

@@ -52,10 +52,10 @@ struct PartsStrip {
   int64_t lines = 0;
   RowsToSplit* rows = nullptr;  // of which so many pieces are split in each step
   int64_t pieces = 0;
-  // On the right, in bytes: from word to word they are kTileRowBytes.
-  int64_t right_part = kTileBytes, right_step = kPartsBytes;
 };
 // Takes TileRegisters in scope, and has_amx_bf16x3().
 void multiply_tiles_of_parts(const PartsStrip& strip);
+// The same with a right side as ColumnsInParts::split_line has it, from any word on; no rows are split beside.
+void multiply_line_of_parts(const PartsStrip& strip, int64_t part_bytes);
 
 }  // namespace toroid
