@@ -13,8 +13,8 @@ amx=(
   'run_attention_tiles\(' 'FewQueriesInTiles::(add|scores|pack_queries)\(' 'ImageTiles::(band|places|gathered|overlapping)\('
   'plan_(bf16|bytes|int8|int4|half)_tiles\(' '(multiply|multiply_rows|multiply_panel)\(.*PackedBf16x3' 'multiply_as_bf16x3\('
   'pack_(filters_)?bf16x3\(' 'PassingStrips::(begin|multiply|multiply_strip)\('
-  'TileConvolver::(run|run_band|pack_filters)\(' 'convolve_band\('
-  'multiply_tiles_of_parts\(' 'split_rows\(' 'join_columns\(' 'ColumnsInParts::split\(' 'widen_int4_tiles\(' 'multiply_int4_groups\('
+  'TileConvolver::(run|run_rows|run_band|pack_filters)\(' 'convolve_band\('
+  'multiply_(tiles|line)_of_parts\(' 'split_rows\(' 'join_columns\(' 'ColumnsInParts::split(_line)?\(' 'widen_int4_tiles\(' 'multiply_int4_groups\('
   'pack_(left|right)_tiles\(' 'multiply_in_tiles\(' 'multiply_tile_rows\(' 'multiply_packed_tiles\(' 'multiply_tiles\('
   'TileRegisters::~?TileRegisters\('
 )

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_support import Block, F, close, compiled, fresh, nn  # noqa: E402, F401
+from torch_support import Block, F, backend, close, compiled, fresh, nn  # noqa: E402, F401
 
 
 def both(train, model=None, tolerance=1e-3):
@@ -278,3 +278,44 @@ def test_what_is_kept_for_the_gradient_has_its_channels_last():
         close(ours.grad, eagers.grad, 1e-3)
     last = [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in kept]
     assert sum(last) > len(last) / 2, [tensor.stride() for tensor in kept]
+
+
+@torch.library.custom_op("toroid_tests::scaled", mutates_args=())
+def scaled(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    return x * factor
+
+
+@scaled.register_fake
+def _(x, factor):
+    return torch.empty_like(x)
+
+
+class HalfSquare(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * 0.5
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return scaled(ctx.saved_tensors[0], gradient)  # which toroid has no operator for
+
+
+class HalfSquares(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 8, 3, padding=1), nn.Linear(800, 4)
+
+    def forward(self, x):
+        return self.head(torch.sigmoid(self.second(HalfSquare.apply(torch.relu(self.first(x))))).flatten(1))
+
+
+def test_a_gradient_in_parts_takes_what_is_kept_as_it_was_traced():
+    model = HalfSquares()
+    twin = copy.deepcopy(model)
+    x = torch.randn(5, 3, 10, 10)
+    model(x).square().mean().backward()
+    with pytest.warns(backend.FallbackWarning, match="toroid_tests::scaled"):
+        torch.compile(twin, backend="toroid")(x).square().mean().backward()
+    for ours, eagers in zip(twin.parameters(), model.parameters()):
+        close(ours.grad, eagers.grad)

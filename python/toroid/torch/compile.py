@@ -142,10 +142,10 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
 def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options: Options, parameters: list | None = None) -> Callable:
     """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
     that may be frozen, with their tensors; None for all others."""
-    if kind == "backward":
-        saved_layouts.take_inputs(gm, inputs)
     expand(gm)
     attention_dropout.mark_whole(gm)
+    if kind == "backward":
+        saved_layouts.take_inputs(gm, inputs)
     with unset_fake_temporarily():
         if options.freezing and kind == "inference" and parameters is not None:
             call = _compile_frozen(gm, options, parameters)
@@ -207,6 +207,7 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             return call
         except Refused as problem:
             log.info("%s: refused: %s", name, problem.reason)
+            saved_layouts.restore_inputs(gm)
             if problem.is_of_setup:
                 tell_whole(gm, problem.reason, options.fallback)
                 return _boxed(gm)
@@ -220,4 +221,5 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             refused[node] = problem.reason
     if not options.fallback:
         tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, False)
+    saved_layouts.restore_inputs(gm)
     return compile_in_parts(gm, name, kind, options, refused)

@@ -95,8 +95,28 @@ def _strides(value: torch.Tensor, order: tuple) -> tuple:
 
 
 def take_inputs(gm: torch.fx.GraphModule, inputs: list) -> None:
-    """Gives the inputs of a backward graph the strides that they will have."""
+    """Gives the inputs of a backward graph, which is to be compiled as a whole, the strides that they will have."""
     for node, given in zip(gm.graph.find_nodes(op="placeholder"), inputs):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor) and value.shape == given.shape:
+            if value.stride() != given.stride():
+                node.meta["toroid_traced"] = value
             node.meta["val"] = given
+
+
+def restore_inputs(gm: torch.fx.GraphModule) -> None:
+    """Undoes take_inputs: such inputs are copied to where they lay when the graph was traced. What eager PyTorch computes of one has strides
+    by those of its inputs, and parts are compiled for the traced ones."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    changed = [node for node in placeholders if "toroid_traced" in node.meta]
+    if not changed:
+        return
+    first = next(node for node in gm.graph.nodes if node.op != "placeholder")
+    with gm.graph.inserting_before(first):
+        for node in changed:
+            traced = node.meta.pop("toroid_traced")
+            strided = gm.graph.call_function(torch.ops.aten.new_empty_strided.default, (node, list(traced.shape), list(traced.stride())))
+            copied = gm.graph.call_function(torch.ops.aten.copy.default, (strided, node))
+            strided.meta["val"] = copied.meta["val"] = traced
+            node.replace_all_uses_with(copied, delete_user_cb=lambda user: user not in (strided, copied))
+    gm.recompile()

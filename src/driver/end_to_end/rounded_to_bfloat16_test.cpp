@@ -13,8 +13,18 @@ namespace {
 TEST(RoundedToBFloat16, WhatIsNotNormalStays) {
   const CompiledModel model = compiled("graph(x: f32[100]) {\n  y: bf16[100] = aten::to.dtype(x, dtype=dtype.bf16)\n  return y\n}\n");
   HostTensor x = example_input("x", DType::F32, {100});
-  const float numbers[] = {1e-39f, -3e-40f, 1e-45f, 0x1p-126f, -0x1p-127f, 0.0f, -0.0f, 0x1.01p0f, 0x1.03p0f,
-                           std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(), 0x1.fffffep-127f};
+  const float numbers[] = {1e-39f,
+                           -3e-40f,
+                           1e-45f,
+                           0x1p-126f,
+                           -0x1p-127f,
+                           0.0f,
+                           -0.0f,
+                           0x1.01p0f,
+                           0x1.03p0f,
+                           std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::max(),
+                           0x1.fffffep-127f};
   // A vector without any, others with one or several, and what fills no vector.
   std::vector<float> values(100);
   std::memcpy(values.data(), x.bytes().data(), x.bytes().size());

@@ -1,8 +1,8 @@
 // How much of the depth meets in a tile's register, and what the blocks' sums are added with.
 #pragma once
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 
 #include "runtime/kernels/gemm/bf16x3/split_vectors.h"
 #include "runtime/kernels/isa/amx.h"
