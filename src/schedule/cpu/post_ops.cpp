@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schedule/cpu/loops.h"
+#include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
 namespace {
@@ -113,14 +114,6 @@ class Match {
   const loop::ExprTable& exprs_;
   const Kernel& kernel_;
 };
-
-// Has each channel a filter of its own?
-bool is_depthwise(const loop::Call& call) {
-  const auto* convolution = std::get_if<Convolution>(&call.op);
-  if (convolution == nullptr) return false;
-  const std::vector<sym::Expr>&image = call.operands[0].sizes, &filters = call.operands[1].sizes;
-  return filters[1].is_const(1) && !filters[0].is_const(1) && sym::known_eq(filters[0], image[1]);
-}
 
 }  // namespace
 

@@ -40,7 +40,7 @@ bool is_by_rows(const loop::LoopProgram& program, const CallStep& step) {
     const bool of_pixels = filters[2].is_const(1) && filters[3].is_const(1);
     return of_pixels || (filters[1].is_const() && filters[1].value() <= kFewChannels);
   }
-  return filters[1].is_const(1) && sym::known_eq(filters[0], image[1]);
+  return is_depthwise(step.call);
 }
 
 // Does each position of the result see one of the image, or each channel its own?

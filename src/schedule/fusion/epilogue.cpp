@@ -132,6 +132,12 @@ bool makes_product(const loop::LoopProgram& program, const loop::Computation& co
   return call != nullptr && makes_product(program, *call, computation.outputs);
 }
 
+bool is_depthwise(const loop::Call& call) {
+  if (!std::holds_alternative<Convolution>(call.op)) return false;
+  const std::vector<sym::Expr>&image = call.operands[0].sizes, &filters = call.operands[1].sizes;
+  return filters[1].is_const(1) && !filters[0].is_const(1) && sym::known_eq(filters[0], image[1]);
+}
+
 EpilogueAttempt as_epilogue(loop::LoopProgram& program, Kernel kernel, const loop::Call& call, BufferId product) {
   const loop::Buffer& buffer = program.buffer(product);
   // The dim of the columns: a matrix's last, an image's channels.

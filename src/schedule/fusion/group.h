@@ -48,6 +48,8 @@ void split_large_reductions(loop::LoopProgram& program, const SplitRule& rule = 
 // Is the call, or the computation, a matrix product or convolution whose result an epilogue may take?
 bool makes_product(const loop::LoopProgram& program, const loop::Call& call, const std::vector<loop::BufferId>& outputs);
 bool makes_product(const loop::LoopProgram& program, const loop::Computation& computation);
+// A convolution in which each channel has one filter, its own?
+bool is_depthwise(const loop::Call& call);
 
 // Does the computation write prepared buffers?
 inline bool is_prepared(const loop::LoopProgram& program, size_t computation) {

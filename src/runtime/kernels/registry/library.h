@@ -19,8 +19,8 @@ struct KernelCall {
   std::span<const double> numbers;
   const ToroidEpilogue* epilogue = nullptr;  // takes the result of products and convolutions; null: none
   PreparedConstants* prepared = nullptr;     // null: what is made of constants is not kept
-  // Of a chain, which has no operands besides: its calls, "convolution" in float32 or bfloat16 (chain.h). Each but the first reads what the one before
-  // makes, its output or the one result of its epilogue.
+  // Of a chain, which has no operands besides: its calls, "convolution" in float32 or bfloat16 (chain.h). Each but the first reads what the
+  // one before makes, its output or the one result of its epilogue.
   const KernelCall* stages = nullptr;
   size_t num_stages = 0;
 

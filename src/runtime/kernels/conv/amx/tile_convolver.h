@@ -22,8 +22,8 @@ class TileConvolver {
   TileConvolver& operator=(const TileConvolver&) = delete;
 
   void run(const KernelCall& call, const ProductOutput& out) const;
-  // Rows of one output image on the calling thread, where the filters are constants; a ring (conv.h) of fewer rows than the image has is for
-  // filters of one element without strides and padding.
+  // Rows of one output image on the calling thread, where the filters are constants; a ring (conv.h) of fewer rows than the image has is
+  // for filters of one element without strides and padding.
   void run_rows(int64_t image, Range rows, const ImageRing& in, const ProductOutput& out) const;
 
  private:

@@ -149,7 +149,7 @@ class BackwardWeights final : public KernelPlan {
       for (int64_t i = begin; i < end && fit.load(std::memory_order_relaxed); ++i) {
         const Task task = task_of(way, grid, i);
         float* const own = waits ? sums + task.part * all_sums(way) : scratch_for_own_sums.get(unit_sums(way));
-        if (!run_task(call, way, task, own, waits, grid.positions == 1)) fit.store(false, std::memory_order_relaxed);
+        if (!run_task(call, way, grid, task, own)) fit.store(false, std::memory_order_relaxed);
       }
     });
     if (!fit) return false;
@@ -157,32 +157,28 @@ class BackwardWeights final : public KernelPlan {
     return true;
   }
 
-  bool run_task(const KernelCall& call, const BackwardWeightsWay& way, const Task& task, float* sums, bool waits, bool writes) const {
+  // `sums`: of all units, where blocks or parts are waited for, else a unit's.
+  bool run_task(const KernelCall& call, const BackwardWeightsWay& way, const TaskGrid& grid, const Task& task, float* sums) const {
     const ToroidOperand &x = call.inputs[0], &dy = call.inputs[1];
     const ImageStrides of_x = image_strides(x), of_dy = image_strides(dy);
     const BackwardWeightsSides sides = {data_of(x) + task.group * (shape_.channels / shape_.folded) * of_x.channel,
                                         data_of(dy) + task.group * shape_.filters * of_dy.channel, of_x, of_dy};
-    const PositionCut cut = cut_of(way);
     for (int64_t block = task.blocks.first; block < task.blocks.last; ++block) {
-      const std::unique_ptr<PackedPositions> packed = way.take(cut.block(shape_, block), sides);
+      const std::unique_ptr<PackedPositions> packed = way.take(grid.cut.block(shape_, block), sides);
       if (!packed->pack_filters(task.filters.first, task.filters.last)) return false;
       for (int64_t c = task.channels.first; c < task.channels.last; ++c) {
         if (!packed->pack_channels(c)) return false;
         for (int64_t k = task.filters.first; k < task.filters.last; ++k) {
-          float* const to = waits ? sums + unit_at(way, task.group, k, c) : sums;
+          float* const to = grid.cut.blocks() > 1 ? sums + unit_at(way, task.group, k, c) : sums;
           for (int64_t tap = 0; tap < shape_.taps(); ++tap) {
             packed->multiply(k - task.filters.first, shifts_.taps[static_cast<size_t>(tap)], block > task.blocks.first,
                              to + tap * tap_row(way));
           }
-          if (writes && block + 1 == task.blocks.last) write(call, way, task.group, k, c, to);
+          if (grid.positions == 1 && block + 1 == task.blocks.last) write(call, way, task.group, k, c, to);
         }
       }
     }
     return true;
-  }
-
-  const PositionCut& cut_of(const BackwardWeightsWay& way) const {
-    return &way == in_tiles_.get() ? grid_in_tiles_.cut : grid_in_vectors_.cut;
   }
 
   void add_parts(const KernelCall& call, const BackwardWeightsWay& way, int64_t parts, const float* sums) const {

@@ -105,19 +105,19 @@ void gather_filters(const BackwardWeightsShape& shape, const TapShifts& shifts, 
   // Where filters lie next to each other, those of an image's rows are transposed together.
   const bool is_transposed = strides.channel == 1 && strides.column != 1;
   const bool is_whole = strides.row == width * strides.column;
-  const int64_t area = block.rows.size() * width, turned_row = padded_stride(block.images.size() * area);
+  const int64_t area = block.rows.size() * width, transposed_row = padded_stride(block.images.size() * area);
   const float* source = dy + first * strides.channel + block.images.first * strides.batch + block.rows.first * strides.row;
   ImageStrides from = strides;
   if (is_transposed) {
-    float* const turned = scratch_for_transposed_filters.get(count * turned_row);
+    float* const transposed = scratch_for_transposed_filters.get(count * transposed_row);
     for (int64_t n = 0; n < block.images.size(); ++n) {
       for (int64_t r = 0; r < (is_whole ? 1 : block.rows.size()); ++r) {
         copy_rows({source + n * strides.batch + r * strides.row, 1, strides.column}, {0, count}, {0, is_whole ? area : width},
-                  turned + n * area + r * width, turned_row);
+                  transposed + n * area + r * width, transposed_row);
       }
     }
-    source = turned;
-    from = {area, turned_row, width, 1};
+    source = transposed;
+    from = {area, transposed_row, width, 1};
   }
   for (int64_t k = 0; k < count; ++k) {
     float* out = to + k * row;
