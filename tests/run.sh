@@ -31,7 +31,8 @@ run_logged() {
 status_of() { cat "$1.status" 2>/dev/null || echo 255; }
 
 # How a binary's programs are compiled: with -O1 where results, words or endings are looked at, which takes two thirds of the time. The rest
-# looks at the compiler's flags, sizes or accuracy, or says itself how its programs are compiled. ./run conform compiles all with -O3.
+# looks at the compiler's flags, sizes or accuracy, or says itself how its programs are compiled. Of these ./run conform runs programs_test
+# with -O3; a mend of what only -O3 makes wrong is a program of that.
 flags_of() {
   case $(basename "$1") in
     c_api_test | cli_test | collectives_test | gpu_test | mutate_test | programs_test | reliability_test | server_test | text_forms_test)

@@ -55,12 +55,7 @@ std::optional<int> Flags::read(int argc, const char* const* argv) {
     return 2;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_.exit(error);
-    std::string text = error.what();
-    // "--missing: 1 required TEXT missing"
-    if (const size_t end = text.find(": 1 required "); dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && end != text.npos) {
-      text = text.substr(0, end) + " needs a value";
-    }
-    fmt::print(stderr, "error: {}\n  help: '{} --help' lists the flags\n", text, app_.get_name());
+    fmt::print(stderr, "error: {}\n  help: '{} --help' lists the flags\n", error.what(), app_.get_name());
     return 2;
   }
   return std::nullopt;

@@ -20,7 +20,6 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file/file.h"
 #include "flags/flags.h"
 #include "fuzz/check.h"
@@ -331,11 +330,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace toroid::fuzz
 
-int fuzz_programs(int argc, char** argv) {
-  try {
-    return toroid::fuzz::run(argc, argv);
-  } catch (const toroid::Error& error) {
-    std::fprintf(stderr, "%s\n", error.report().c_str());
-    return 2;
-  }
-}
+int fuzz_programs(int argc, char** argv) { return toroid::fuzz::run(argc, argv); }

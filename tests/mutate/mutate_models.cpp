@@ -284,11 +284,4 @@ int run_command(int argc, char** argv) {
 }  // namespace
 }  // namespace toroid::mutate
 
-int mutate_models(int argc, char** argv) {
-  try {
-    return toroid::mutate::run_command(argc, argv);
-  } catch (const toroid::Error& error) {
-    std::fprintf(stderr, "%s\n", error.report().c_str());
-    return 2;
-  }
-}
+int mutate_models(int argc, char** argv) { return toroid::mutate::run_command(argc, argv); }
