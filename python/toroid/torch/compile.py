@@ -38,8 +38,8 @@ def _constants(graph: GraphText) -> dict[str, tuple]:
 def compile_whole(
     gm: torch.fx.GraphModule, name: str, kind: str, options: Options, frozen: dict | None = None, orders: dict | None = None
 ) -> Callable:
-    """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors. orders: of outputs that do not
-    lie as eager PyTorch's."""
+    """Throws Refused, with the node where it is known. frozen: inputs that are constants, with their tensors. orders: of outputs that do
+    not lie as eager PyTorch's."""
     begin = time.perf_counter()
     written_as = gm if frozen else attention_dropout.with_own_gradients(attention.with_own_sums(gm))
     graph = write_graph(

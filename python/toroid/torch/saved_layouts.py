@@ -1,8 +1,8 @@
 """Where what a forward pass keeps for its gradient has its channels in memory.
 
-A convolution computes with the channels of a pixel next to each other, and so does what follows it. What eager PyTorch would return has them
-in planes: written so, each such tensor would be transposed for the gradient, and transposed again there. Nobody else sees what is kept, so
-it stays as it is computed, and AOTAutograd is told, as Inductor does, before it compiles the gradient.
+A convolution computes with the channels of a pixel next to each other, and so does what follows it. What eager PyTorch would return has
+them in planes: written so, each such tensor would be transposed for the gradient, and transposed again there. Nobody else sees what is
+kept, so it stays as it is computed, and AOTAutograd is told, as Inductor does, before it compiles the gradient.
 """
 
 from __future__ import annotations
@@ -98,17 +98,16 @@ def take_inputs(gm: torch.fx.GraphModule, inputs: list) -> None:
     """Gives the inputs of a backward graph, which is to be compiled as a whole, the strides that they will have."""
     for node, given in zip(gm.graph.find_nodes(op="placeholder"), inputs):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor) and value.shape == given.shape:
-            if value.stride() != given.stride():
-                node.meta["toroid_traced"] = value
-            node.meta["val"] = given
+        if not isinstance(value, torch.Tensor) or not isinstance(given, torch.Tensor) or value.shape != given.shape:
+            continue
+        if value.stride() != given.stride():
+            node.meta["toroid_traced"], node.meta["val"] = value, given
 
 
 def restore_inputs(gm: torch.fx.GraphModule) -> None:
-    """Undoes take_inputs: such inputs are copied to where they lay when the graph was traced. What eager PyTorch computes of one has strides
-    by those of its inputs, and parts are compiled for the traced ones."""
-    placeholders = gm.graph.find_nodes(op="placeholder")
-    changed = [node for node in placeholders if "toroid_traced" in node.meta]
+    """Undoes take_inputs: such inputs are copied to the strides that the graph was traced with. What eager PyTorch computes of one has
+    strides by those of its inputs, and parts are compiled for the traced ones."""
+    changed = [node for node in gm.graph.find_nodes(op="placeholder") if "toroid_traced" in node.meta]
     if not changed:
         return
     first = next(node for node in gm.graph.nodes if node.op != "placeholder")
