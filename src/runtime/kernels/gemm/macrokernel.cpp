@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kDepth = 1024;  // of a panel's part: 256 KiB
 constexpr int64_t kMostLinesPerFetch = 16;
+constexpr int64_t kLinesAhead = 32;  // of what a strip reads itself
 constexpr int64_t kStripsPerBlock = 4;
 constexpr int64_t kMostScattered = 256;
 constexpr int64_t kShortRun = 8;
@@ -43,7 +44,8 @@ struct Strips {
 };
 
 // Some strips of the rows with one panel, a part of the depth after the other; `out` is of the first of them. What is read next, the
-// panel's next part or `after` it, is fetched meanwhile, each strip its share.
+// panel's next part or `after` it, is fetched meanwhile, each strip its share. Where that were too much for so few strips, the first one
+// fetches what it reads itself, so far ahead that fetches cross pages, which the processor's own do not.
 template <class Element>
 void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
@@ -81,13 +83,14 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
     const Element* const data = b.part(panel, {done, done + depth});
     const Element* const ahead = end < runs.size() ? data + depth * panel_row : after;
     const int64_t shares = std::max<int64_t>(1, strips.count * fetches);
-    const int64_t lines = !fetches_ahead || ahead == nullptr
-                              ? 0
-                              : std::min((depth * panel_row / kCacheLineOf<Element> + shares - 1) / shares, kMostLinesPerFetch);
+    const int64_t share_of_next = (depth * panel_row / kCacheLineOf<Element> + shares - 1) / shares;
+    const int64_t lines = !fetches_ahead || ahead == nullptr ? 0 : std::min(share_of_next, kMostLinesPerFetch);
+    const AheadOf<Element> near = {data + kLinesAhead * kCacheLineOf<Element>, kStepsPerFetch * panel_row / kCacheLineOf<Element>};
     out.add = begin > 0;
     for (int64_t s = some.first; s < some.last; ++s) {
       const Range strip = go_to(s);
-      const AheadOf<Element> share = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
+      const AheadOf<Element> next = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
+      const AheadOf<Element> share = fetches_ahead && s == 0 && share_of_next > kMostLinesPerFetch ? near : next;
       const std::span<const Element* const> its_rows = rows.subspan(static_cast<size_t>(strip.first), static_cast<size_t>(strip.size()));
       const std::span<const Run> its_runs = runs.subspan(begin, end - begin);
       if (b.is_in_pairs(panel)) {
