@@ -40,7 +40,8 @@ def programs(torch):
     yield "few_rows", torch.mm, (make(8, 2048), make(2048, 1024))
     for rows, depth, columns in ((8, 2048, 1040), (12, 8320, 256)):  # the left side in registers; parts of the depth
         yield f"stationary_{rows}", f.linear, (make(rows, depth), make(columns, depth))
-    for rows, depth, columns in ((1, 1280, 776), (8, 1280, 776), (16, 1280, 776), (7, 4352, 1072)):
+    # By registers, and through a ring with scales: blocks have several tiles of the last.
+    for rows, depth, columns in ((1, 1280, 776), (8, 1280, 776), (16, 1280, 776), (7, 4352, 2128)):
         yield f"int4_{rows}", narrow_rows.Int4Weights(columns, depth), (make(rows, depth),)
     ends = torch.tensor([0, 130, 131, 500], dtype=torch.int32, device="cuda")
     yield "grouped", lambda x, w, n: torch._grouped_mm(x, w, offs=n), (make(500, 136), make(4, 136, 264), ends)

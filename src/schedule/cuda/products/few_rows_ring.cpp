@@ -49,6 +49,13 @@ int registers_of_left(const ProductShape& shape, const GpuTiles& tiles) {
   const RingLines lines = ring_lines(shape, tiles);
   return lines.lines * lines.chunks * few_rows_chunk(shape) / 8 * (tiles.rows / kRingUnit);
 }
+// Do threads have registers for a part of the depth, and is there one for each block?
+bool may_have_parts(const ProductShape& shape, const GpuTiles& tiles) {
+  constexpr int kMostRegisters[] = {64, 128};  // of eight rows, of sixteen
+  const int64_t chunks = shape.depth.value() / few_rows_chunk(shape);
+  return tiles.shares <= std::min<int64_t>(kMostPartsOfDepth, chunks) &&
+         registers_of_left(shape, tiles) <= kMostRegisters[tiles.rows / kRingUnit - 1];
+}
 
 // As many as have all of a block's lines, or as there is room for.
 bool set_stages(const ProductShape& shape, GpuTiles& tiles) {
@@ -74,7 +81,6 @@ std::optional<GpuTiles> tiles_by_ring(const ProductShape& shape) {
 // Parts of the depth, no fewer than registers need, in which the blocks read least; putting parts together takes as long as reading some
 // more.
 std::optional<GpuTiles> stationary_tiles(const ProductShape& shape) {
-  constexpr int kMostRegisters[] = {64, 128};  // of eight rows, of sixteen
   constexpr int64_t kBytesOfParts = 64 << 10;
   if (!may_be_stationary(shape)) return std::nullopt;
   std::optional<GpuTiles> best;
@@ -82,8 +88,8 @@ std::optional<GpuTiles> stationary_tiles(const ProductShape& shape) {
   GpuTiles tiles{
       .rows = shape.rows.value() <= kRingUnit ? kRingUnit : 2 * kRingUnit, .columns = kMostRingColumns, .cluster = 1, .depth_warps = 8};
   const int64_t chunks = shape.depth.value() / few_rows_chunk(shape);
-  for (tiles.shares = 1; tiles.shares <= std::min<int64_t>(kMostPartsOfDepth, chunks); ++tiles.shares) {
-    if (registers_of_left(shape, tiles) > kMostRegisters[tiles.rows / kRingUnit - 1]) continue;
+  for (tiles.shares = 1; tiles.shares <= kMostPartsOfDepth; ++tiles.shares) {
+    if (!may_have_parts(shape, tiles)) continue;
     const int64_t columns = int64_t{ring_lines(shape, tiles).tiles_of_group} * kMostRingColumns;
     const int64_t bytes = columns * divide_up(chunks, tiles.shares) * few_rows_chunk_bytes(shape) + (tiles.shares > 1 ? kBytesOfParts : 0);
     if (best && bytes >= least) continue;
@@ -118,7 +124,7 @@ bool is_few_rows_ring_plan(const ProductShape& shape, const GpuTiles& tiles) {
   if (!is_few_rows_stationary(tiles)) return is_few_rows_by_ring(shape, tiles);
   const bool has_rows = tiles.rows == kRingUnit || tiles.rows == 2 * kRingUnit;
   return may_be_stationary(shape) && has_rows && tiles.rows >= shape.rows.value() && tiles.columns == kMostRingColumns &&
-         (tiles.depth_warps == 8 || tiles.depth_warps == 16) && tiles.shares <= kMostPartsOfDepth;
+         (tiles.depth_warps == 8 || tiles.depth_warps == 16) && may_have_parts(shape, tiles);
 }
 
 RingLines ring_lines(const ProductShape& shape, const GpuTiles& tiles) {

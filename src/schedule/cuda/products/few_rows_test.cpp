@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedule/cuda/products/few_rows_ring.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 #include "schedule/text/text.h"
@@ -37,6 +38,34 @@ TEST(FewRows, HaveTheirLeftSideInRegistersInPartsOfTheDepth) {
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[14336, 4096]", "bf16[8, 14336]"), "8 by 16, 132 blocks");
   EXPECT_EQ(tiles_of("bf16[8, 14336]", "bf16[4096, 14336]", "bf16[8, 4096]"), "8 by 16, 132 blocks in 4 parts");
   EXPECT_EQ(tiles_of("bf16[2, 65536]", "bf16[2048, 65536]", "bf16[2, 2048]"), "8 by 16, 128 blocks in 16 parts");
+}
+
+// As a schedule's text or a lock may ask for it.
+TEST(FewRows, RefuseMoreOfALeftSideThanRegistersHave) {
+  const Scheduled made =
+      scheduled("graph(x: bf16[8, 65536], w: bf16[2048, 65536]) {\n  y: bf16[8, 2048] = aten::linear(x, w)\n  return y\n}",
+                cuda_planner(TensorCores::Hopper));
+  const auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  const ProductAttempt product = as_product_of_tiles(*made.schedule.loops, call.call, call.outputs);
+  GpuTiles tiles = *call.gpu;
+  ASSERT_EQ(tiles.shares, 16);
+  EXPECT_TRUE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.shares = 15;  // 72 registers
+  EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.shares = 1;
+  EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
+}
+
+TEST(FewRows, RefuseMorePartsOfTheDepthThanThereAreChunks) {
+  const Scheduled made = scheduled("graph(x: bf16[8, 512], w: bf16[2048, 512]) {\n  y: bf16[8, 2048] = aten::linear(x, w)\n  return y\n}",
+                                   cuda_planner(TensorCores::Hopper));
+  const auto& call = std::get<CallStep>(made.schedule.steps[0]);
+  const ProductAttempt product = as_product_of_tiles(*made.schedule.loops, call.call, call.outputs);
+  GpuTiles tiles = *call.gpu;
+  tiles.shares = 8;  // chunks of 64
+  EXPECT_TRUE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.shares = 9;
+  EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
 }
 
 TEST(FewRows, HaveTilesInRegistersOfFewColumnsAndPartsOfChunks) {
