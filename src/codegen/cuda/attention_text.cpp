@@ -19,13 +19,16 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
     std::string begin;
     for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
     return fmt::format(
-        "KERNEL __launch_bounds__({0}, 1) {1}(\n    const {2}* {3}q, const {2}* {3}k, const {2}* {3}v,\n    const {4}* {3}mask, {2}* "
+        "KERNEL __launch_bounds__({0}, 1){12} {1}(\n    const {2}* {3}q, const {2}* {3}k, const {2}* {3}v,\n    const {4}* {3}mask, {2}* "
         "{3}out, "
         "ATTENTION_SHAPE shape, const float scale) {{\n{5}  attend_split<{6}, {7}, {8}, {9}, {10}{11}>(q, k, v, mask, out, shape, "
         "scale);\n}}\n",
         kernel.threads(), name, type, overlap.starts_early ? "" : "__restrict__ ", mask, begin, kernel.width, kernel.split_rows,
         kernel.warps, schedule::kSplitBlocks, kernel.mask ? "kMask" : "kNoMask",
-        kernel.split_tiles > 1 ? fmt::format(", {}", kernel.split_tiles) : "");
+        kernel.cluster > 1       ? fmt::format(", {}, {}", kernel.split_tiles, kernel.cluster)
+        : kernel.split_tiles > 1 ? fmt::format(", {}", kernel.split_tiles)
+                                 : "",
+        kernel.cluster > 1 ? fmt::format(" SPLIT_ATTENTION_CLUSTER({})", kernel.cluster) : "");
   }
   if (kernel.whole) {
     return fmt::format(

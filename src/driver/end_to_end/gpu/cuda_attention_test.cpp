@@ -17,6 +17,15 @@ graph(q: bf16[2, 4, 1, 64], k: bf16[2, 4, 333, 64], v: bf16[2, 4, 333, 64], g: f
   d: bf16[2, 4, 1, 64] = aten::scaled_dot_product_attention(q, sk, sv)
   return a, b, c, d
 })"},
+    // Clusters of blocks that have equal parts of each tile's keys: of eight, of two with a mask and keys that end within a chunk, of four.
+    {"of_few_queries_by_clusters", R"(
+graph(q: bf16[1, 8, 1, 64], k: bf16[1, 2, 1024, 64], v: bf16[1, 2, 1024, 64], g: f16[2, 6, 1, 128], gk: f16[2, 3, 250, 128],
+      gv: f16[2, 3, 250, 128], m: bool[1, 1, 1, 250], s: bf16[1, 1, 12, 64], sk: bf16[1, 1, 512, 64], p: bf16[1, 1, 12, 512]) {
+  a: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(q, k, v, enable_gqa=True)
+  b: f16[2, 6, 1, 128] = aten::scaled_dot_product_attention(g, gk, gv, attn_mask=m, enable_gqa=True)
+  c: bf16[1, 1, 12, 64] = aten::scaled_dot_product_attention(s, sk, sk, attn_mask=p)
+  return a, b, c
+})"},
     // More of them than one tile has: of one head, and of several that share keys, with a mask for each query.
     {"of_some_queries", R"(
 graph(q: bf16[1, 2, 17, 64], k: bf16[1, 2, 650, 64], v: bf16[1, 2, 650, 64], g: f16[1, 4, 10, 128], gk: f16[1, 1, 700, 128],

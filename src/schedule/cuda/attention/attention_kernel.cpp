@@ -115,7 +115,7 @@ bool is_split(const loop::LoopProgram& program, const CallStep& step, bool hoppe
 int64_t AttentionKernel::shared_bytes() const {
   if (split_rows > 0) {
     constexpr int kPadding = 8, kOfRow = 2;  // its maximum and its sum
-    return int64_t{warps} * split_rows * (width + kPadding + kOfRow) * 4;
+    return (int64_t{warps} * split_rows * (width + kPadding + kOfRow) + (cluster > 1 ? split_rows * (width + kPadding) : 0)) * 4;
   }
   if (hopper) {
     constexpr int kAlignment = 1024, kBarriers = 256;
@@ -189,6 +189,36 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
   return kernel;
 }
 
+namespace {
+
+sym::Expr tiles_of_keys(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
+  const auto sizes = in_four_dims(k, 1);
+  return kernel.split_tiles * sizes[0] * sizes[1];
+}
+sym::Expr chunks_of_tile(std::span<const sym::Expr> k) { return sym::max(sym::ceil_div(in_four_dims(k, 1)[2], 16), 1); }
+
+// A warp has sixteen keys at a time. Blocks whose warps have none would only add parts.
+sym::Expr blocks_without_clusters(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
+  const sym::Expr chunks = tiles_of_keys(kernel, k) * chunks_of_tile(k);
+  if (!chunks.is_const()) return kSplitBlocks;
+  return std::clamp<int64_t>((chunks.value() + kernel.warps - 1) / kernel.warps, 1, kSplitBlocks);
+}
+
+// No more than a cluster may have on all GPUs, and nine tenths of the blocks that there are without at least.
+int cluster_of(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
+  constexpr int kMostOfCluster = 8;
+  const sym::Expr tiles = tiles_of_keys(kernel, k), chunks = chunks_of_tile(k), others = blocks_without_clusters(kernel, k);
+  if (!tiles.is_const() || !chunks.is_const()) return 1;
+  for (int blocks = 2; blocks <= kMostOfCluster; blocks *= 2) {
+    const int64_t all = tiles.value() * blocks;
+    const bool are_equal = chunks.value() % blocks == 0, are_enough = 10 * all >= 9 * others.value() && tiles.value() < others.value();
+    if (are_equal && are_enough && all <= kSplitBlocks) return blocks;
+  }
+  return 1;
+}
+
+}  // namespace
+
 AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
                                        std::span<const sym::Expr> k) {
   AttentionKernel kernel = attention_kernel(op, dtype, mask, q, q, false);
@@ -196,15 +226,12 @@ AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::op
   kernel.split_rows = rows <= 8 ? 8 : kSplitRows;
   kernel.split_tiles = static_cast<int>((rows + kernel.split_rows - 1) / kernel.split_rows);
   kernel.warps = 8;
+  kernel.cluster = cluster_of(kernel, k);
   return kernel;
 }
 
-// A warp has sixteen keys at a time. Blocks whose warps have none would only add parts.
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
-  const auto sizes = in_four_dims(k, 1);
-  const sym::Expr chunks = kernel.split_tiles * sizes[0] * sizes[1] * sym::max(sym::ceil_div(sizes[2], 16), 1);
-  if (!chunks.is_const()) return kSplitBlocks;
-  return std::clamp<int64_t>((chunks.value() + kernel.warps - 1) / kernel.warps, 1, kSplitBlocks);
+  return kernel.cluster > 1 ? tiles_of_keys(kernel, k) * kernel.cluster : blocks_without_clusters(kernel, k);
 }
 
 std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise) {

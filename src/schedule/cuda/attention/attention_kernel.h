@@ -33,6 +33,7 @@ struct AttentionKernel {
   bool hopper = false;
   int split_rows = 0;   // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
   int split_tiles = 1;  // then: of so many rows with the same keys
+  int cluster = 1;      // then: more than 1 where so many blocks have equal parts of each tile's keys
   int keys = 64;        // of a tile
   int warps = 4;        // of a block
   int tiles = 1;        // of 16 queries, a warp

@@ -131,5 +131,25 @@ TEST(AttentionKernel, OfFewQueriesSharesTheKeysAmongBlocks) {
   EXPECT_EQ(choice_of("q: bf16[4, s0, 64], k: bf16[4, 99, 64], v: bf16[4, 99, 64]", "bf16[4, s0, 64]"), "flash");
 }
 
+// The blocks of a tile's keys, as a cluster or not, and all blocks.
+std::string blocks_of_keys(int64_t batch, int64_t heads, int64_t keys, int64_t queries = 1) {
+  const std::vector<sym::Expr> q = {batch, 4 * heads, queries, 64}, k = {batch, heads, keys, 64};
+  const AttentionKernel kernel = split_attention_kernel(Attention{.causal = false, .scale = 1}, DType::BF16, std::nullopt, q, k);
+  return fmt::format("{} of {}", kernel.cluster, split_attention_blocks(kernel, k).value());
+}
+
+TEST(AttentionKernel, OfFewQueriesHasClustersOfBlocksWithEqualPartsOfTheKeys) {
+  EXPECT_EQ(blocks_of_keys(1, 8, 1024), "8 of 64");
+  EXPECT_EQ(blocks_of_keys(2, 8, 1024), "8 of 128");
+  EXPECT_EQ(blocks_of_keys(1, 8, 512), "4 of 32");
+  EXPECT_EQ(blocks_of_keys(1, 8, 200), "1 of 13");  // 13 chunks
+  EXPECT_EQ(blocks_of_keys(1, 8, 128), "1 of 8");   // one block has a tile
+  EXPECT_EQ(blocks_of_keys(8, 8, 8192), "2 of 128");
+  EXPECT_EQ(blocks_of_keys(3, 8, 1024), "1 of 132");  // four blocks leave multiprocessors idle, and there are not enough for eight
+  EXPECT_EQ(blocks_of_keys(1, 8, 2048), "1 of 128");  // sixteen blocks would be needed
+  EXPECT_EQ(blocks_of_keys(16, 8, 128), "1 of 128");
+  EXPECT_EQ(blocks_of_keys(1, 4, 1024, 16), "8 of 128");  // four tiles have the same keys
+}
+
 }  // namespace
 }  // namespace toroid::schedule
