@@ -204,17 +204,16 @@ sym::Expr blocks_without_clusters(const AttentionKernel& kernel, std::span<const
   return std::clamp<int64_t>((chunks.value() + kernel.warps - 1) / kernel.warps, 1, kSplitBlocks);
 }
 
-// No more than a cluster may have on all GPUs, and nine tenths of the blocks that there are without at least.
+// Where a warp has one chunk, the time is not that of reading keys but of putting parts together. No more blocks than a cluster may have on
+// all GPUs, and few clusters, which find room on any parts of a GPU.
 int cluster_of(const AttentionKernel& kernel, std::span<const sym::Expr> k) {
-  constexpr int kMostOfCluster = 8;
-  const sym::Expr tiles = tiles_of_keys(kernel, k), chunks = chunks_of_tile(k), others = blocks_without_clusters(kernel, k);
+  constexpr int64_t kMostOfCluster = 8, kMostBlocks = kMultiprocessors / 2;
+  const sym::Expr tiles = tiles_of_keys(kernel, k), chunks = chunks_of_tile(k);
   if (!tiles.is_const() || !chunks.is_const()) return 1;
-  for (int blocks = 2; blocks <= kMostOfCluster; blocks *= 2) {
-    const int64_t all = tiles.value() * blocks;
-    const bool are_equal = chunks.value() % blocks == 0, are_enough = 10 * all >= 9 * others.value() && tiles.value() < others.value();
-    if (are_equal && are_enough && all <= kSplitBlocks) return blocks;
-  }
-  return 1;
+  int64_t blocks = 1;
+  while (blocks < kMostOfCluster && blocks * kernel.warps < chunks.value()) blocks *= 2;
+  const bool have_one_each = blocks * kernel.warps >= chunks.value(), are_equal = chunks.value() % blocks == 0;
+  return have_one_each && are_equal && tiles.value() * blocks <= kMostBlocks ? static_cast<int>(blocks) : 1;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr int kLeastRingTiles = 32;                  // of eight columns
 constexpr int kLeastStationaryTiles = 8;
 constexpr int kLeastRingStages = 2, kMostRingStages = 12;
 // That a ring has at most. Beside a smaller one the first-level cache has more room for the left side, of which threads read pieces.
-constexpr int kRingBytes = 192 << 10, kStationaryRingBytes = 112 << 10;
+constexpr int kRingBytes = 200 << 10, kStationaryRingBytes = 112 << 10;
 constexpr int kMostPartsOfDepth = 16;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
