@@ -6,6 +6,27 @@
 #include "codegen/cuda/thread_printer.h"
 
 namespace toroid::codegen::cuda {
+namespace {
+
+// Of few queries, whose keys blocks share.
+std::string split_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap) {
+  const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype)),
+                         alone = overlap.starts_early ? "" : "__restrict__ ";
+  std::string begin;
+  for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
+  const bool has_cluster = kernel.cluster > 1;
+  std::string numbers = fmt::format("{}, {}, {}, {}, {}", kernel.width, kernel.split_rows, kernel.warps, schedule::kSplitBlocks,
+                                    kernel.mask ? "kMask" : "kNoMask");
+  if (has_cluster || kernel.split_tiles > 1) numbers += fmt::format(", {}", kernel.split_tiles);
+  if (has_cluster) numbers += fmt::format(", {}", kernel.cluster);
+  return fmt::format(
+      "KERNEL __launch_bounds__({0}, 1){1} {2}(\n    const {3}* {4}q, const {3}* {4}k, const {3}* {4}v,\n    const {5}* {4}mask, {3}* "
+      "{4}out, ATTENTION_SHAPE shape, const float scale) {{\n{6}  attend_split<{7}>(q, k, v, mask, out, shape, scale);\n}}\n",
+      kernel.threads(), has_cluster ? fmt::format(" SPLIT_ATTENTION_CLUSTER({})", kernel.cluster) : "", name, type, alone, mask, begin,
+      numbers);
+}
+
+}  // namespace
 
 std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap) {
   const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype));
@@ -15,21 +36,7 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
   const std::string numbers =
       kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
-  if (kernel.split_rows > 0) {
-    std::string begin;
-    for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
-    return fmt::format(
-        "KERNEL __launch_bounds__({0}, 1){12} {1}(\n    const {2}* {3}q, const {2}* {3}k, const {2}* {3}v,\n    const {4}* {3}mask, {2}* "
-        "{3}out, "
-        "ATTENTION_SHAPE shape, const float scale) {{\n{5}  attend_split<{6}, {7}, {8}, {9}, {10}{11}>(q, k, v, mask, out, shape, "
-        "scale);\n}}\n",
-        kernel.threads(), name, type, overlap.starts_early ? "" : "__restrict__ ", mask, begin, kernel.width, kernel.split_rows,
-        kernel.warps, schedule::kSplitBlocks, kernel.mask ? "kMask" : "kNoMask",
-        kernel.cluster > 1       ? fmt::format(", {}, {}", kernel.split_tiles, kernel.cluster)
-        : kernel.split_tiles > 1 ? fmt::format(", {}", kernel.split_tiles)
-                                 : "",
-        kernel.cluster > 1 ? fmt::format(" SPLIT_ATTENTION_CLUSTER({})", kernel.cluster) : "");
-  }
+  if (kernel.split_rows > 0) return split_text(kernel, name, overlap);
   if (kernel.whole) {
     return fmt::format(
         "KERNEL __launch_bounds__({0}, 1) {1}(\n    {2},\n    const {3}* __restrict__ mask, {3}* __restrict__ out, ATTENTION_SHAPE shape, "
