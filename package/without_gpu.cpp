@@ -2,6 +2,7 @@
 // their archive comes first.
 #include "api/gpu_runs.h"
 #include "base/error.h"
+#include "runtime/cuda/driver_api.h"
 #include "runtime/cuda/program_on_device.h"
 
 namespace toroid::cuda {
@@ -11,6 +12,7 @@ namespace {
 
 }  // namespace
 
+void use(Vendor) { refuse(); }
 const Device& Device::get(int) { refuse(); }
 std::string Device::name() const { refuse(); }
 OnDevice::OnDevice(const Device&) { refuse(); }

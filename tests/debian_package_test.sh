@@ -21,7 +21,7 @@ fi
 dpkg-deb -x "$package" "$folder/root"
 [[ $("$folder/root/usr/bin/toroid" version) == "toroid "* ]]
 mkdir "$folder/user"
-cmake -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$folder/root/usr" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
+cmake -G Ninja -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$folder/root/usr" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
   cmake --build "$folder/user" >>"$folder/log" 2>&1 || { cat "$folder/log" && exit 1; }
 "$folder/user/in_cpp" "$folder/user"
 "$folder/user/compiles" "$here/c_api/programs" "$folder/user"

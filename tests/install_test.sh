@@ -12,7 +12,7 @@ export TOROID_CACHE_DIR=$folder/cache
 
 cmake --install "$build" --prefix "$folder/installed" >"$folder/log" || { cat "$folder/log" && exit 1; }
 mkdir "$folder/user"
-cmake -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$folder/installed" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
+cmake -G Ninja -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$folder/installed" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
   cmake --build "$folder/user" >>"$folder/log" 2>&1 || { cat "$folder/log" && exit 1; }
 "$folder/user/in_cpp" "$folder/user"
 for program in compiles compiles_beside; do

@@ -98,7 +98,7 @@ fi
 
 # A user's project over it.
 mkdir "$folder/user"
-cmake -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$unpacked" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
+cmake -G Ninja -S "$here/install" -B "$folder/user" -DCMAKE_PREFIX_PATH="$unpacked" -DCMAKE_BUILD_TYPE=Debug >"$folder/log" 2>&1 &&
   cmake --build "$folder/user" >>"$folder/log" 2>&1 || { cat "$folder/log" && exit 1; }
 "$folder/user/in_cpp" "$folder/user"
 "$folder/user/compiles" "$here/c_api/programs" "$folder/user"

@@ -1,7 +1,12 @@
 // include/toroid/toroid.h from C: each file beside this is a program in C99 over libtoroid.so, run with a folder of packages.
+//
+// For sanitized.sh, in the environment: C_API_PROGRAMS, a folder with other builds of the programs; C_API_RUNNER, words before each, as
+// "valgrind --quiet".
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -15,6 +20,11 @@ namespace fs = std::filesystem;
 
 const std::vector<std::pair<std::string, std::string>> kGpu = {
     {"TOROID_CUDA_DRIVER", FAKE_GPU}, {"TOROID_NVRTC", FAKE_GPU}, {"TOROID_CUBLASLT", FAKE_GPU}, {"FAKE_GPU", "two"}};
+
+std::string variable(const char* name, const char* otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
 
 // Packages of programs/*.txt, made once, and of a product with packed weights.
 class CApi : public testing::Test {
@@ -80,10 +90,14 @@ graph(x: i32[4], g: i32[4] on cuda:0) {
 
   static void run(std::string_view program, std::vector<std::pair<std::string, std::string>> environment = {},
                   const std::vector<std::string>& more = {}) {
-    std::vector<std::string> argv = {fmt::format("{}/c_api_{}", TOROID_C_API_FOLDER, program), folder_->path().string()};
+    std::vector<std::string> argv;
+    std::istringstream runner(variable("C_API_RUNNER", ""));
+    for (std::string word; runner >> word;) argv.push_back(word);
+    argv.push_back(fmt::format("{}/c_api_{}", variable("C_API_PROGRAMS", TOROID_C_API_FOLDER), program));
+    argv.push_back(folder_->path().string());
     argv.insert(argv.end(), more.begin(), more.end());
     const ProcessResult result =
-        run_process({.argv = std::move(argv), .environment = std::move(environment), .timeout = std::chrono::minutes(2)});
+        run_process({.argv = std::move(argv), .environment = std::move(environment), .timeout = std::chrono::minutes(10)});
     EXPECT_TRUE(result.ok()) << result.outcome() << "\n" << result.output << result.errors;
   }
 

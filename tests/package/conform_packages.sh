@@ -50,8 +50,10 @@ while (($#)); do
       has=$("$build/toroid" doctor 2>/dev/null | awk '$2 == "instructions" { print $3 }')
       levels=(portable baseline)
       for level in avx2 avx512 avx512+vnni avx512+vnni+bf16 avx512+vnni+bf16+amx; do
-        [[ $has != "$level" && $has != "$level"+* && $level != avx2 ]] || levels+=("$level")
+        missing=$(comm -23 <(tr + '\n' <<<"$level" | sort) <(tr + '\n' <<<"avx2+$has" | sort))
+        [[ $has == baseline || -n $missing ]] || levels+=("$level")
       done
+      [[ " ${levels[*]} " == *" $has "* ]] || levels+=("$has")
       shift
       ;;
     --emulated) levels=(emulated) && shift ;;

@@ -77,6 +77,13 @@ TEST_F(Packages, NeedNoNewerGlibcThan2_28) {
   for (const std::string& version : versions) EXPECT_LE(std::stoi(version), 28) << version;
 }
 
+// What calls the driver has its stand-in in package/without_gpu.cpp, without which the sources of a package do not link.
+TEST_F(Packages, HoldNoDriverOfGpus) {
+  compile(mlp(), "mlp.so");
+  const std::string bytes = read_file(path("mlp.so"));
+  for (const char* word : {"NVIDIA", "libcuda", "libamdhip"}) EXPECT_EQ(bytes.find(word), bytes.npos) << word;
+}
+
 TEST_F(Packages, ShowTheirInterfaceAlone) {
   compile(mlp(), "mlp.so");
   EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("mlp.so")}), R"((?:^|\n)([^ @\n]+))"),
