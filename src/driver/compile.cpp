@@ -183,8 +183,9 @@ CompileSession::CompileSession(bool use_cache)
     : cache_(StoreOptions{.enabled = use_cache}), probes_(StoreOptions{.enabled = !use_cache}), use_cache_(use_cache) {}
 
 Toolchain& CompileSession::toolchain() {
-  std::call_once(probed_,
-                 [this] { toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()}); });
+  // Not std::call_once: where an exception passes the C library's pthread_once, and no memory is left, that ends the process.
+  const std::lock_guard lock(probing_);
+  if (!toolchain_) toolchain_.emplace(ToolchainOptions{.probe_cache = (use_cache_ ? cache_.store() : probes_).probe_cache()});
   return *toolchain_;
 }
 

@@ -93,7 +93,7 @@ class CompileSession {
   Cache cache_;
   Store probes_;
   bool use_cache_;
-  std::once_flag probed_;
+  std::mutex probing_;
   std::optional<Toolchain> toolchain_;
 };
 

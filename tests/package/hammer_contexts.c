@@ -22,6 +22,7 @@
  * Inputs are those of some_inputs.h. Linux. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,11 @@ static void pause_s(double seconds) {
   nanosleep(&pause, NULL);
 }
 
+/* Without what the allocator keeps of memory that is free, which depends on how threads meet. */
+static long used_kib(void) {
+  malloc_trim(0);
+  return resident_kib();
+}
 static int has_grown(long first_kib, long last_kib) { return last_kib - first_kib > 8 * 1024 + first_kib / 8; }
 
 static void load(Program* program) {
@@ -300,7 +306,7 @@ static Worker load_of(int threads, enum Load load, void (*meanwhile)(Worker*, in
   meanwhile(workers, threads);
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
   *elapsed_s = now_s() - begin;
-  *kib = resident_kib();
+  *kib = used_kib();
   pthread_barrier_wait(&barrier);
   for (i = 0; i < threads; ++i) {
     pthread_join(workers[i].thread, NULL);
@@ -325,7 +331,7 @@ static void warm_up(Worker* workers, int threads) {
 static void watch_memory(Worker* workers, int threads) {
   (void)workers, (void)threads;
   pause_s(seconds / 10);
-  tenth_kib = resident_kib();
+  tenth_kib = used_kib();
   pause_s(seconds * 9 / 10);
 }
 
@@ -389,7 +395,7 @@ static void swap_again(Worker* workers, int threads) {
     __atomic_store_n(&swaps_begun, swaps_begun + 1, __ATOMIC_RELEASE);
     swap_to((int)(swaps_begun % 2));
     __atomic_store_n(&swaps_done, swaps_begun, __ATOMIC_RELEASE);
-    if (i == num_swaps / 10) swaps_first_kib = resident_kib();
+    if (i == num_swaps / 10) swaps_first_kib = used_kib();
   }
 }
 
@@ -426,7 +432,7 @@ static void check_opens(long count) {
       drop(&other, other.expected[1]);
       other.toroid->model_close(other.model);
     }
-    kib = resident_kib();
+    kib = used_kib();
     if (i == count / 10) first_kib = kib;
   }
   printf("opened, run and closed %ld times: results are %s; %ld MB, and %ld MB after a tenth\n", count, wrong ? "WRONG" : "right",

@@ -227,6 +227,21 @@ void fail_compilations(std::string_view kind, const Result& result, int64_t step
 }
 #endif
 
+// In a process of its own, in which nothing was thrown before: an exception that passes frames of the C library has it load libgcc_s.so.1.
+TEST(Memory, MayEndWithTheFirstToolchain) {
+#if !TOROID_OWN_ALLOCATOR
+  GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail: nothing of this was tested";
+#else
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto first = [] {
+    CompileSession session;
+    const FailingMemory failing(1, true);
+    return end_of([&] { return with_typed_memory("a toolchain", [&] { return session.toolchain(), true; }); });
+  };
+  EXPECT_EXIT(::_exit(first() == End::OutOfMemory ? 0 : 1), testing::ExitedWithCode(0), "");
+#endif
+}
+
 // A whole compilation that the cache serves.
 TEST(Memory, AnyAllocationOfAWarmCompilationMayFail) {
 #if !TOROID_OWN_ALLOCATOR

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,7 +60,8 @@ class LoadedOperator {
   ProgramLibrary library_;
   LoadedVariant variant_;
   // What all calls share, computed by the first.
-  mutable std::once_flag is_prepared_;
+  mutable std::mutex preparing_;
+  mutable std::atomic<bool> is_prepared_ = false;
   mutable std::unique_ptr<HostBytes> prepared_bytes_;
   std::vector<const void*> constants_;
   std::shared_ptr<const void> owner_;
