@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -152,6 +153,22 @@ TEST_F(Server, AnswersManyAtOnceInBatchesAndTakesNewWeights) {
   write_file_atomically(folder_.path() / "weights.safetensors", std::string_view("nothing"));
   kill(child_->pid(), SIGHUP);
   EXPECT_NEAR(ask(client, request_of({x.data(), 16}, 1))["outputs"][0]["data"][0].get<float>(), x[0] + 5, 1e-5);
+}
+
+// Where packets of an answer wait for each other, one takes 40 ms.
+TEST_F(Server, AnswersAtOnce) {
+  httplib::Client client("127.0.0.1", port_);
+  client.set_keep_alive(true);
+  client.set_tcp_nodelay(true);
+  const std::vector<float> x(16, 1.0f);
+  std::vector<std::chrono::steady_clock::duration> times(41);
+  for (auto& time : times) {
+    const auto begin = std::chrono::steady_clock::now();
+    ask(client, request_of(x, 1));
+    time = std::chrono::steady_clock::now() - begin;
+  }
+  std::ranges::nth_element(times, times.begin() + 20);
+  EXPECT_LT(times[20], std::chrono::milliseconds(20));
 }
 
 TEST_F(Server, RefusesWhatDoesNotFit) {

@@ -225,6 +225,7 @@ int main(int argc, char** argv) try {
   httplib::Server server;
   server.new_task_queue = [] { return new httplib::ThreadPool(64); };  // each waits for its answer
   server.set_keep_alive_timeout(1);                                    // so long may the end take
+  server.set_tcp_nodelay(true);  // an answer's head and body are two packets, the second of which would wait for the client
   server.set_payload_max_length(size_t{64} << 20);
   server.Get("/v2/health/ready",
              [](const httplib::Request&, httplib::Response& response) { response.set_content("{}", "application/json"); });
