@@ -57,7 +57,7 @@ std::string readme(const std::string& target, const CompiledModel& model) {
       "# {0}\n\n"
       "The model {1}, compiled by toroid {2}, as sources. They need CMake, g++ or clang++ for C++20 and the C library:\n\n"
       "```sh\n"
-      "cmake -S . -B build && cmake --build build -j\n"
+      "cmake -G Ninja -B build && cmake --build build      # or another generator of CMake's\n"
       "build/example build/{0}.so      # what it takes and gives, and a call on zeros\n"
       "```\n\n"
       "`build/{0}.so`, with `{0}.weights` beside it, is a package: a shared library with the interface of "

@@ -270,8 +270,8 @@ int cmd_compile(int argc, const char* const* argv) {
   const CompiledModel model = session.compile_file(given.model, options);
   if (const std::string& folder = given.source; !folder.empty()) {
     emit_source(folder, model, options.compile_threads);
-    fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -S {} -B {}/build && cmake --build {}/build\n", folder, model.kernels,
-               watch.milliseconds() / 1e3, folder, folder, folder);
+    fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -G Ninja -S {} -B {}/build && cmake --build {}/build\n", folder,
+               model.kernels, watch.milliseconds() / 1e3, folder, folder, folder);
     return 0;
   }
   if (options.part) print_part(*options.part, model, options);

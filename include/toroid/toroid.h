@@ -164,8 +164,8 @@ enum { TOROID_LOG_INFO = 1, TOROID_LOG_WARNING = 2, TOROID_LOG_ERROR = 3 };
 typedef struct ToroidModelOptions {
   size_t size;
   /* A file with the weights, where they are not those at the end of the package: FILE.safetensors, which has each by its name; another
-   * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may be one
-   * without weights, which is not checked before it is loaded. */
+   * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may also
+   * be that of `compile --emit-benchmark`, which has no checksums. */
   const char* weights;
   /* The number of the GPU that a program for GPUs runs on, unless ToroidContextOptions says another. */
   int32_t gpu;
@@ -190,6 +190,10 @@ typedef struct ToroidModelOptions {
   /* Of a program of several processes: which these are. The struct is copied. Null: all of MPI_COMM_WORLD, which is started when the
    * program's first operation runs, unless the process has done so. */
   const ToroidCommunicator* communicator;
+  /* Not 0: the checksums of weights are not looked at, so that a package of many gigabytes is open at once, and its weights are read when a
+   * call needs them. Description and code are checked all the same; damaged weights then give wrong results. With trusted_keys all is read
+   * nevertheless. */
+  int32_t unchecked_weights;
 } ToroidModelOptions;
 
 typedef struct ToroidModelInfo {
@@ -342,7 +346,7 @@ typedef struct ToroidApi {
   uint32_t version;        /* the newest version that the library serves */
   const char* description; /* "toroid 0.1.0" */
 
-  /* Opens a package. All of it is checked before any of its code runs. path null: the program in the library that this table is of.
+  /* Opens a package. All of it is checked before any of its code runs, but for what options leave out. path null: the program in the library that this table is of.
    * options may be null. *model: null after an error. */
   ToroidStatus (*model_open)(const char* path, const ToroidModelOptions* options, ToroidModel** model, char* message, size_t message_size);
   /* Contexts and outputs that are still there keep what they need, and stay usable. Null: nothing. */

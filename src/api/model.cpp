@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/machine/out_of_memory.h"
 #include "runtime/pool/pool.h"
+#include "runtime/program/package.h"
 #include "runtime/program/signature.h"
 
 namespace toroid::api {
@@ -77,12 +78,12 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
     with_typed_memory("loading a program", [&] {
       const std::vector<PublicKey> keys = keys_of(options);
       Trust trust{keys};
-      Trust* const demanded = keys.empty() ? nullptr : &trust;
+      const PackageChecks checks{.trust = keys.empty() ? nullptr : &trust, .are_weights = options.unchecked_weights == 0};
       const char* const weights = options.weights;
+      if (weights != nullptr && *weights == '\0') fail(TOROID_ERROR_PACKAGE, "'weights' is no path");
       shared->program =
-          path == nullptr
-              ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), demanded, shared->host_memory())
-              : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), demanded, shared->host_memory());
+          path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), checks, shared->host_memory())
+                          : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), checks, shared->host_memory());
       *model = make_model(shared);
       shared->log(TOROID_LOG_INFO, formatted("{} is open", shared->program->name()));
     });

@@ -144,6 +144,11 @@ TEST_F(Packages, MayHaveTheirWeightsByName) {
   const SafeTensors written = read_safetensors(path("mlp.safetensors"));
   for (const SafeTensor& tensor : written.tensors) names.insert(tensor.name);
   EXPECT_EQ(names, (std::set<std::string>{"b", "w"}));
+  write_file_atomically(path("mlp.weights"), std::string_view("of an earlier compilation"));
+  const ProcessResult two = run_process({.argv = {FIRST_STEPS, path("mlp.so")}});
+  EXPECT_NE(two.exit_code, 0);
+  EXPECT_NE(two.errors.find("there are two files: "), std::string::npos) << two.errors;
+  fs::remove(path("mlp.weights"));
   std::string bytes = read_file(path("mlp.safetensors"));
   bytes[8] = '[';
   write_file_atomically(path("mlp.safetensors"), std::string_view(bytes));
@@ -474,6 +479,56 @@ TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
   const ProcessResult result = run_process({.argv = {FIRST_STEPS, path("mlp.so")}});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_NE(result.errors.find("its library"), std::string::npos) << result.errors;
+}
+
+class OpenedPackages : public Packages {
+ protected:
+  // What model_open says; "" for success.
+  std::string opening(const std::string& file, ToroidModelOptions options, const std::string& weights = "") const {
+    options.size = sizeof options;
+    const std::string weights_path = path(weights);
+    if (!weights.empty()) options.weights = weights_path.c_str();
+    char message[2048] = "";
+    ToroidModel* model = nullptr;
+    const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
+    const ToroidStatus status = api->model_open(path(file).c_str(), &options, &model, message, sizeof message);
+    EXPECT_EQ(status, model != nullptr ? TOROID_OK : TOROID_ERROR_PACKAGE);
+    api->model_close(model);
+    return message;
+  }
+  // Another byte at a place of the file.
+  void damage(const std::string& file, size_t at) const {
+    std::string bytes = read_file(path(file));
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    write_file_atomically(path(file), std::string_view(bytes));
+  }
+};
+
+TEST_F(OpenedPackages, AreCheckedWhereTheirWeightsAreNamed) {
+  compile(mlp(), "mlp.so", {"--weights", path("mlp.weights")});
+  EXPECT_EQ(opening("mlp.so", {}, "mlp.weights"), "");
+  const std::string whole = read_file(path("mlp.so"));
+  damage("mlp.so", whole.find("no program of its own"));
+  EXPECT_NE(opening("mlp.so", {}, "mlp.weights").find("its library"), std::string::npos) << opening("mlp.so", {}, "mlp.weights");
+  write_file_atomically(path("mlp.so"), std::string_view(whole).substr(0, whole.size() - 8));
+  EXPECT_NE(opening("mlp.so", {}, "mlp.weights").find("is incomplete"), std::string::npos) << opening("mlp.so", {}, "mlp.weights");
+}
+
+TEST_F(OpenedPackages, LeaveWeightsUncheckedWhereTheyAreTold) {
+  compile(mlp(), "mlp.so");
+  const std::string bytes = read_file(path("mlp.so"));
+  const float first = -0.25F, second = -0.125F;  // of the weights
+  std::string words(reinterpret_cast<const char*>(&first), sizeof first);
+  words.append(reinterpret_cast<const char*>(&second), sizeof second);
+  const size_t weights = bytes.rfind(words);
+  ASSERT_NE(weights, bytes.npos);
+  damage("mlp.so", weights);
+  ToroidModelOptions unchecked{};
+  unchecked.unchecked_weights = 1;
+  EXPECT_NE(opening("mlp.so", {}).find("its weights, between the bytes"), std::string::npos) << opening("mlp.so", {});
+  EXPECT_EQ(opening("mlp.so", unchecked), "");
+  damage("mlp.so", bytes.find("no program of its own"));
+  EXPECT_NE(opening("mlp.so", unchecked).find("its library"), std::string::npos) << opening("mlp.so", unchecked);
 }
 
 // tests/package/conform_sources.sh builds whole ones.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/fail.h"
 #include "base/file/file.h"
+#include "base/file/mapped_file.h"
 #include "base/format.h"
 #include "base/machine/machine.h"
 #include "runtime/cuda/device_weights.h"
@@ -25,11 +26,16 @@ bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 
 std::string weights_of(const Package& package, const ToroidProgram& program) {
   const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
   if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return {};
-  for (const char* const extension : {kWeightsExtension, kSafetensorsExtension}) {
-    std::string beside = package.path.substr(0, package.path.size() - extension_of(package.path).size()) + extension;
-    if (is_there(beside)) return beside;
+  const std::string stem = package.path.substr(0, package.path.size() - extension_of(package.path).size());
+  std::string weights = stem + kWeightsExtension, by_name = stem + kSafetensorsExtension;
+  const bool are_by_name = is_there(by_name);
+  if (!is_there(weights)) return are_by_name ? by_name : std::string();
+  // Which of them is of an earlier compilation nobody can see.
+  if (are_by_name) {
+    fail(ErrorKind::InvalidInput, Help{"remove the one that is not of this package, or give a path for weights"},
+         "{} has its weights beside it, but there are two files: {} and {}", package.path, weights, by_name);
   }
-  return {};
+  return weights;
 }
 
 // In the order of the program's constants.
@@ -43,14 +49,17 @@ ConstantBytes constants_of(const Package& package, const ToroidProgram& program)
   return result;
 }
 
-ConstantBytes constants_of(const std::string& weights, const ToroidProgram& program, RuntimePool& pool, Trust* trust,
+ConstantBytes constants_of(const std::string& weights, const ToroidProgram& program, RuntimePool& pool, const PackageChecks& checks,
                            const HostMemory* memory) {
-  if (extension_of(weights) != kSafetensorsExtension) return constants_of(open_package(weights, pool, trust), program);
-  if (trust == nullptr) return read_safetensors_weights(weights, program, memory);
+  if (extension_of(weights) != kSafetensorsExtension) return constants_of(open_package(weights, pool, checks), program);
+  if (checks.trust == nullptr) return read_safetensors_weights(weights, program, memory);
   fail(ErrorKind::InvalidInput,
        Help{"compile with weights in the package, or in a file of its own kind: --weights FILE.weights --sign KEYFILE"},
        "{} has no signature, and only signed files are trusted", weights);
 }
+
+// One without toroid_levels, which each package shows (codegen/wrapper/package_entry.cpp), also where its end is cut off.
+bool is_bare_library(const std::string& path) { return MappedFile(path).text().find("toroid_levels") == std::string_view::npos; }
 
 void require_version(int32_t version) {
   if (version == TOROID_ABI_VERSION) return;
@@ -106,44 +115,50 @@ LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<con
 }
 
 std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, const std::string& weights,
-                                                   std::shared_ptr<RuntimePool> pool, Trust* trust, const HostMemory* memory) {
+                                                   std::shared_ptr<RuntimePool> pool, const PackageChecks& checks,
+                                                   const HostMemory* memory) {
   ErrorContext context("loading {}", library);
   const std::string name(file_name_of(library));
-  if (library == weights || extension_of(weights) == kSafetensorsExtension || trust != nullptr) {
-    const Package package = open_package(library, *pool, trust);
+  if (library == weights || extension_of(weights) == kSafetensorsExtension || checks.trust != nullptr || !is_bare_library(library)) {
+    const Package package = open_package(library, *pool, checks);
     ProgramLibrary opened(package.library, name);
     const std::string elsewhere = library == weights ? weights_of(package, opened.tables()) : weights;
     ConstantBytes constants =
-        elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, trust, memory);
+        elsewhere.empty() ? constants_of(package, opened.tables()) : constants_of(elsewhere, opened.tables(), *pool, checks, memory);
     return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool), memory);
   }
-  const Package package = open_package(weights, *pool);
+  const Package package = open_package(weights, *pool, checks);
   ProgramLibrary opened(read_file(library), name);
   ConstantBytes constants = constants_of(package, opened.tables());
   return make(std::move(opened), name, package.isa, std::move(constants), std::move(pool), memory);
 }
 
-std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust,
-                                                       const HostMemory* memory) {
+std::shared_ptr<LoadedProgram> LoadedProgram::load(const std::string& library, const std::string& weights,
+                                                   std::shared_ptr<RuntimePool> pool) {
+  return load(library, weights, std::move(pool), {});
+}
+
+std::shared_ptr<LoadedProgram> LoadedProgram::load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool,
+                                                       const PackageChecks& checks, const HostMemory* memory) {
   if (toroid_embedded_package != nullptr) {
-    if (trust != nullptr) fail(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
+    if (checks.trust != nullptr) fail(ErrorKind::Unsupported, "a model that is linked into the program has no signature");
     const EmbeddedPackage& own = *toroid_embedded_package;
     ErrorContext context("loading the model '{}'", own.name);
-    const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool);
+    const Package package = open_package({own.begin, static_cast<size_t>(own.end - own.begin)}, own.name, *pool, checks);
     ProgramLibrary library(*toroid_own_levels, own.name);
     ConstantBytes constants =
-        weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool, nullptr, memory);
+        weights.empty() ? constants_of(package, library.tables()) : constants_of(weights, library.tables(), *pool, checks, memory);
     return make(std::move(library), own.name, package.isa, std::move(constants), std::move(pool), memory);
   }
   const OwnProgram own = own_program();
   ErrorContext context("loading {}", own.path);
-  const Package package = open_package(own.path, *pool, trust);
+  const Package package = open_package(own.path, *pool, checks);
   refuse_other_code(own, package.library);
   const std::string name(file_name_of(own.path));
   ProgramLibrary library(own.levels, name);
   const std::string elsewhere = weights.empty() ? weights_of(package, library.tables()) : weights;
   ConstantBytes constants =
-      elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, trust, memory);
+      elsewhere.empty() ? constants_of(package, library.tables()) : constants_of(elsewhere, library.tables(), *pool, checks, memory);
   return make(std::move(library), name, package.isa, std::move(constants), std::move(pool), memory);
 }
 

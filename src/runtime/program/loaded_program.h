@@ -25,7 +25,7 @@ class DeviceWeights;
 class RuntimePool;
 struct ConstantBytes;
 struct Isa;
-struct Trust;
+struct PackageChecks;
 
 // The library of a program, opened for what it says about itself; of several levels, the one for this machine. Throws as loading does.
 class ProgramLibrary {
@@ -57,12 +57,13 @@ class LoadedProgram {
   LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                 std::string name, std::shared_ptr<RuntimePool> pool);
   // A file written by write_package, and `weights`, the same file, a safetensors file, or another one of that kind, whose library is not
-  // looked at; then nothing is known of the library before it is loaded. Throws as open_package does, before any of its code runs, and Error{Environment} when it cannot be
-  // loaded.
+  // looked at. With such weights `library` may be a bare library of one level, as `compile --emit-benchmark` has it; nothing is known of that
+  // before it is loaded. Throws as open_package does, before any of the program's code runs, and Error{Environment} when it cannot be loaded.
   static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool,
-                                             Trust* trust = nullptr, const HostMemory* memory = nullptr);
+                                             const PackageChecks& checks, const HostMemory* memory = nullptr);
+  static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool);
   // The program of the library that this code is linked into, whose file is checked as that one is; weights: empty, or as above.
-  static std::shared_ptr<LoadedProgram> load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, Trust* trust = nullptr,
+  static std::shared_ptr<LoadedProgram> load_own(const std::string& weights, std::shared_ptr<RuntimePool> pool, const PackageChecks& checks,
                                                  const HostMemory* memory = nullptr);
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;

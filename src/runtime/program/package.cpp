@@ -107,7 +107,7 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
 
 // Throws for missing instructions before it reads the whole file.
 Package check_package(const std::string& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool, bool is_to_run,
-                      Trust* trust) {
+                      const PackageChecks& checks) {
   Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .owner = std::move(owner)};
   const std::optional<SignatureBlock> signature = take_signature(file, path);
   std::string_view rest = description_of(path, file);
@@ -127,24 +127,26 @@ Package check_package(const std::string& path, std::string_view file, std::share
     refuse_changed_files({&package.weights, 1});
     refuse_damaged(path, formatted("its library, the first {} bytes, is not as it was written", *offset));
   }
-  check_weights(package, rest, *offset, pool);
-  if (trust != nullptr) require_signature(*trust, signature, file, *offset > 0, path, pool);
+  if (checks.are_weights) check_weights(package, rest, *offset, pool);
+  if (checks.trust != nullptr) require_signature(*checks.trust, signature, file, *offset > 0, path, pool);
   return package;
 }
 
-Package check_file(const std::string& path, RuntimePool& pool, bool is_to_run, Trust* trust) {
+Package check_file(const std::string& path, RuntimePool& pool, bool is_to_run, const PackageChecks& checks) {
   auto file = std::make_shared<const MappedFile>(path);
   const std::string_view text = file->text();
-  return check_package(path, text, std::move(file), pool, is_to_run, trust);
+  return check_package(path, text, std::move(file), pool, is_to_run, checks);
 }
 
 }  // namespace
 
-Package open_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, true, trust); }
-Package open_package(std::string_view bytes, std::string name, RuntimePool& pool) {
-  return check_package(name, bytes, nullptr, pool, true, nullptr);
+Package open_package(const std::string& path, RuntimePool& pool, const PackageChecks& checks) {
+  return check_file(path, pool, true, checks);
 }
-Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, trust); }
+Package open_package(std::string_view bytes, std::string name, RuntimePool& pool, const PackageChecks& checks) {
+  return check_package(name, bytes, nullptr, pool, true, checks);
+}
+Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, {.trust = trust}); }
 
 std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);

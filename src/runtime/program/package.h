@@ -12,7 +12,7 @@
 // or is that, or is the magic word. Checksums find damage; against somebody who makes a file to deceive there is a signature, behind all this
 // (signature.h).
 //
-// The weights stay where they are, mapped; loading reads them once, all cores at a time.
+// The weights stay where they are, mapped; loading reads them once, all cores at a time, unless it is told not to check them.
 #pragma once
 
 #include <memory>
@@ -42,11 +42,17 @@ struct Package {
   std::span<const std::byte> take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const;
 };
 
-// Throws Error{InvalidInput} for a file that is not one, of another version or damaged, Error{Environment} for one whose instructions this
-// machine lacks. With `trust`, also for one that is not signed by a key that it has.
-Package open_package(const std::string& path, RuntimePool& pool, Trust* trust = nullptr);
+// Of a file that is opened, beside its description and its library, which always are.
+struct PackageChecks {
+  Trust* trust = nullptr;   // not null: that a key of these has signed all of it
+  bool are_weights = true;  // checksums of weights, which reads all of them
+};
+
+// Throws Error{InvalidInput} for a file that is not one, of another version, damaged or not trusted, Error{Environment} for one whose
+// instructions this machine lacks.
+Package open_package(const std::string& path, RuntimePool& pool, const PackageChecks& checks = {});
 // One that a program has in its memory, for as long as it runs; `name` is for errors.
-Package open_package(std::string_view bytes, std::string name, RuntimePool& pool);
+Package open_package(std::string_view bytes, std::string name, RuntimePool& pool, const PackageChecks& checks = {});
 // The same for any machine.
 Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust = nullptr);
 
