@@ -248,6 +248,7 @@ run_test() {
   check_command "run side" tests/run_side_test.sh "$folder/libtoroid.so" $([[ $preset != release ]] || echo 3145728)
   if [[ $preset == release ]]; then
     check_command "an installed toroid" tests/install_test.sh "$folder"
+    check_command "sources of packages link" tests/run_source_test.sh "$folder"
     check_command "pages that show code" tests/pages_test.sh "$folder"
     check_packages_on_gpu
   fi
