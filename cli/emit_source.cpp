@@ -85,7 +85,7 @@ std::string readme(const std::string& target, const CompiledModel& model) {
 
 }  // namespace
 
-void emit_source(const fs::path& folder, const CompiledModel& model, int threads) {
+std::string emit_source(const fs::path& folder, const CompiledModel& model, int threads) {
   TOROID_CHECK(model.sources != nullptr);
   const PackageSources& sources = *model.sources;
   if (fs::exists(folder) && !fs::is_empty(folder)) {
@@ -123,6 +123,7 @@ void emit_source(const fs::path& folder, const CompiledModel& model, int threads
   write_file_atomically(program / "program.cmake", program_cmake(target, sources));
   write_file_atomically(folder / "README.md", readme(target, model));
   write_package(folder / (target + kWeightsExtension), "", model.constants, model.levels);
+  return target;
 }
 
 }  // namespace toroid::cli

@@ -282,6 +282,7 @@ run_conform() {
   ! command -v mpirun >/dev/null || check_command "a program of four processes" tests/mpi_test.sh "$folder"
   if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null; then
     check_command "a user's project for aarch64" tests/install_cross_test.sh "$folder"
+    check_command "a package for aarch64" tests/cross_compile_test.sh "$folder"
   fi
   # What ./run test compiles with less optimisation, as users have it.
   check_command "programs of the driver's tests with -O3" env TOROID_TEST_OPTIMISATION=3 "$folder/driver_test" --gtest_brief=1

@@ -9,6 +9,7 @@
 #include "base/file/file.h"
 #include "build_flags.h"
 #include "command.h"
+#include "cross_compile.h"
 #include "describe.h"
 #include "driver/compile.h"
 #include "driver/gpu_binaries.h"
@@ -104,7 +105,7 @@ void print_part(Part part, const CompiledModel& model, const CompileModelOptions
 }
 
 struct CompileFlags {
-  std::string model, output, device = "cpu", mode = "default", architectures, cpu = "native", weights, key, part;
+  std::string model, output, device = "cpu", mode = "default", architectures, cpu = "native", target, weights, key, part;
   std::string save_source, benchmark, source, dump_ir, lock, write_lock, log;
   std::vector<std::string> variants = {};
   bool no_cache = false, spread = false;
@@ -128,6 +129,8 @@ std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char*
       "--cpu", given.cpu,
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
       "such a list of levels, of which it takes the best when it is loaded");
+  flags.add_option("--target", given.target,
+                   "aarch64: a library for such processors, by a cross compiler (aarch64-linux-gnu-g++, or TOROID_CROSS_CXX) and CMake");
   flags.add_option(
       "--weights", given.weights,
       "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "
@@ -176,6 +179,14 @@ void check_what_is_made(const CompileFlags& given) {
     refuse("one of --output, --emit-source and --emit-benchmark is needed, and one alone",
            "add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
+  if (!given.target.empty()) {
+    check_target(given.target);
+    if (std::filesystem::path(given.weights).extension() == kSafetensorsExtension)
+      refuse("--target writes no weights by name", "leave out --weights, or name FILE.weights");
+    if (given.device != "cpu" || given.cpu != "native" || options.part || std::filesystem::path(given.output).extension() != ".so")
+      refuse("--target is for a library, -o FILE.so, for the device cpu and its baseline",
+             "leave out --device, --cpu, --part and --spread");
+  }
   const bool is_emulated = given.device.starts_with("emulated-");
   if (!given.source.empty() && (!given.save_source.empty() || options.debug || is_emulated || !given.weights.empty())) {
     refuse(fmt::format("--emit-source cannot be combined with {}", !given.save_source.empty() ? std::string("--save-source")
@@ -210,17 +221,23 @@ void fill_options(CompileFlags& given) {
   for (const std::string& path : {given.write_lock, given.log}) {
     if (!path.empty()) check_writable(path);
   }
-  if (given.benchmark.empty()) set_levels(options, given.cpu);
+  if (given.benchmark.empty()) set_levels(options, given.target.empty() ? given.cpu : "baseline");
   options.archive_prefix = prefix_of_output(given.output, options);
   if (given.writes()) check_outputs(given.output, given.weights);
-  options.keep_sources = !given.source.empty();
+  options.keep_sources = !given.source.empty() || !given.target.empty();
   const bool is_safetensors = std::filesystem::path(given.weights).extension() == kSafetensorsExtension;
   if (!given.key.empty() && (!options.archive_prefix.empty() || is_safetensors || given.output.empty()))
     refuse("only libraries and their own files of weights are signed", "leave --sign out");
 }
 
 void write_signed(const CompileFlags& given, const CompiledModel& model, const std::optional<SigningKey>& key, CompileSession& session) {
-  write_compiled(model, given.output, given.weights, session);
+  if (given.target.empty()) {
+    write_compiled(model, given.output, given.weights, session);
+  } else {
+    const std::string library = cross_compile(model, given.target, given.options.compile_threads);
+    if (!given.weights.empty()) write_package(given.weights, "", model.constants, model.levels);
+    write_package(given.output, library, given.weights.empty() ? model.constants : decltype(model.constants)(), model.levels);
+  }
   if (!key) return;
   RuntimePool pool(0);
   const auto by_key = [&](std::string_view text) { return sign(*key, text); };
@@ -236,6 +253,8 @@ void print_report(const CompileFlags& given, const CompiledModel& model, const S
   } else if (!options.archive_prefix.empty()) {
     fmt::print(stderr, "{}: for {}; {} has what a program calls\n", given.output, isas_text(model.levels),
                std::filesystem::path(given.output).replace_extension("h").string());
+  } else if (!given.target.empty()) {
+    fmt::print(stderr, "{}: for {}, {} kernels\n", given.output, given.target, model.kernels);
   } else {
     const std::string& file = given.output.empty() ? given.benchmark : given.output;
     const ProgramLibrary library(model.library, file, false);
