@@ -202,11 +202,12 @@ def transformers_model(name: str):
 
 @_seeded
 def epoch_model(name: str):
-    """A model with a batch as in an epoch of training: 16 pictures, or 8 sequences of 128 tokens."""
-    if name == "resnet18":
+    """A model with a batch as in an epoch of training: 16 small pictures or 32 of the usual size, or 8 sequences of 128 tokens."""
+    if name.startswith("resnet18"):
         from torchvision import models
 
-        return models.resnet18(weights=None, num_classes=10), (torch.randn(16, 3, 112, 112),), {}
+        batch = torch.randn(16, 3, 112, 112) if name == "resnet18" else torch.randn(32, 3, 224, 224)
+        return models.resnet18(weights=None, num_classes=10), (batch,), {}
     import transformers
 
     more = {"n_embd": 256, "n_layer": 2, "n_head": 4, "vocab_size": 2000, "n_positions": 128, "use_cache": False}
@@ -218,11 +219,11 @@ SETS = {
     "torchvision": (TORCHVISION, torchvision_model),
     "timm": (TIMM, timm_model),
     "transformers": (list(TRANSFORMERS), transformers_model),
-    "epoch": (["resnet18", "gpt"], epoch_model),
+    "epoch": (["resnet18", "resnet18_224", "gpt"], epoch_model),
 }
 
 # Trained on the CPU, to be timed beside eager.
-EPOCHS = ["epoch/resnet18", "epoch/gpt"]
+EPOCHS = ["epoch/resnet18", "epoch/resnet18_224", "epoch/gpt"]
 
 # Trained for three steps, and compared with eager.
 TRAINING = [
