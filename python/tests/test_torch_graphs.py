@@ -35,6 +35,16 @@ def _(x, sum):
     return torch.empty_like(x)
 
 
+@torch.library.custom_op("toroid_test::with_channels_last", mutates_args=())
+def with_channels_last(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).contiguous(memory_format=torch.channels_last)
+
+
+@with_channels_last.register_fake
+def _(x):
+    return torch.empty_like(x)  # which lies as x does
+
+
 @torch.library.custom_op("toroid_test::negated", mutates_args=())
 def negated(x: torch.Tensor) -> torch.Tensor:
     return -x
@@ -111,6 +121,18 @@ def test_custom_operators_that_write_to_their_arguments():
     with pytest.warns(backend.FallbackWarning, match=r"  toroid_test::scale_ \(3 times\): (.|\n)*  toroid_test::add_to \(2 times\): "):
         close(torch.compile(f, backend="toroid")(x, ours), f(x, eagers))
     close(ours, eagers)
+
+
+def test_views_of_what_lies_otherwise_than_its_fake_tensor():
+    def f(x):
+        y = with_channels_last(x)
+        return y.transpose(2, 3), y[:, 1:], y + 1, with_channels_last(y.permute(0, 3, 1, 2)).flatten(2)
+
+    x = torch.randn(2, 3, 4, 5)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        with pytest.warns(backend.FallbackWarning, match=r"  toroid_test::with_channels_last \(2 times\): "):
+            close(torch.compile(f, backend="toroid", dynamic=dynamic)(x), f(x))
 
 
 def test_regions_are_part_of_the_graph():

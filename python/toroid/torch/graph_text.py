@@ -98,6 +98,7 @@ class Output:
     size: tuple = ()  # of a view: sympy expressions or ints
     stride: tuple = ()
     offset: Any = 0  # relative to the first element of what it views
+    base_stride: tuple = ()  # of a view of an input: the input's
     place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
     dtype: Any = None
     base: Any = None  # the result, an Output of kind "program", that this is a view of
@@ -747,7 +748,9 @@ class _Writer:
             return Output("program", value=node)
         held = base.meta["val"]
         is_input = base in positions
+        base_stride = tuple(expression(s) for s in held.stride()) if is_input else ()
         numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
+        numbers += base_stride
         if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)) or not self.are_known(*numbers):
             return Output("program", value=node)
         if not is_input and (_dims_in_memory(held) is None or (bases[base] == 1 and _dims_in_memory(value) is not None)):
@@ -759,6 +762,7 @@ class _Writer:
             size=tuple(expression(s) for s in value.shape),
             stride=tuple(expression(s) for s in value.stride()),
             offset=expression(value.storage_offset()) - expression(held.storage_offset()),
+            base_stride=base_stride,
         )
 
 
