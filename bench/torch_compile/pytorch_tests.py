@@ -1,9 +1,10 @@
-"""PyTorch's own tests of Inductor on the CPU, with toroid in Inductor's place.
+"""PyTorch's own tests of Inductor and of AOTAutograd on the CPU, with toroid in the place of Inductor, and of the backend "aot_eager".
 
-    python bench/torch_compile/pytorch_tests.py TEST_FOLDER [--class CpuTests] [--file test_torchinductor.py] [--part I/N] [--json FILE]
+    python bench/torch_compile/pytorch_tests.py TEST_FOLDER [--class CpuTests] [--file FILE] [--part I/N] [--json FILE]
                                                 [--match TEXT]
 
-TEST_FOLDER is `test/` of PyTorch's sources, best of the version that is installed. Counted are tests that compare results with eager's:
+TEST_FOLDER is `test/` of PyTorch's sources, best of the version that is installed. FILE is there in inductor/, or with a folder
+(dynamo/test_aot_autograd.py). Counted are tests that compare results with eager's:
 those that look at Inductor's own code, counters or caches say nothing here and are left out, by what their source mentions. A test runs
 with fallbacks allowed; those that needed one are counted too.
 """
@@ -75,6 +76,7 @@ class _Watch(unittest.TextTestResult):
 
 def _load(folder: str, file: str):
     """The module, with the backend of every torch.compile toroid's."""
+    import torch
     import torch._inductor.compile_fx as inductor
 
     import toroid.torch.dynamo
@@ -82,13 +84,14 @@ def _load(folder: str, file: str):
     toroid.torch.dynamo._is_full_graph = lambda: False  # most tests ask for one graph of Dynamo's; a cut in it compares results as well
 
     def compile_fx(model, example_inputs, *_, **__):
-        import torch
-
         return toroid.torch.backend(model, example_inputs, options={"fallback_random": torch._inductor.config.fallback_random})
 
     inductor.compile_fx = compile_fx
-    sys.path[:0] = [folder, os.path.join(folder, "inductor"), os.path.dirname(folder)]
-    spec = importlib.util.spec_from_file_location(file.removesuffix(".py"), os.path.join(folder, "inductor", file))
+    torch._dynamo.lookup_backend("aot_eager")  # so that the name is known
+    torch._dynamo.backends.registry._COMPILER_FNS["aot_eager"] = compile_fx
+    path = os.path.join(folder, file if "/" in file else os.path.join("inductor", file))
+    sys.path[:0] = [folder, os.path.dirname(path), os.path.dirname(folder)]
+    spec = importlib.util.spec_from_file_location(os.path.basename(file).removesuffix(".py"), path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
