@@ -1,5 +1,7 @@
 """torch.compile(backend="toroid") of graphs with graphs inside, and with operators that write to their arguments."""
 
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -294,3 +296,21 @@ def test_new_elements_under_deterministic_algorithms():
     finally:
         torch.use_deterministic_algorithms(False)
     torch.testing.assert_close(y, torch.tensor([[2, 2, 2], [2, torch.nan, torch.nan]]), equal_nan=True)
+
+
+def test_resize_takes_elements_in_the_order_of_memory():
+    def resized(x, format):
+        return torch.ops.aten.resize(x, [1, 3, 2, 3], memory_format=format), torch.ops.aten.resize_as(x, torch.ones(4, 4))
+
+    x = torch.arange(18.0).reshape(1, 3, 2, 3)
+    last = x.to(memory_format=torch.channels_last)
+    for given, format in ((x, torch.channels_last), (last, torch.contiguous_format), (last, torch.channels_last)):
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            with pytest.warns(backend.FallbackWarning, match="row-major order, or to another memory format"):
+                actual = torch.compile(resized, backend="toroid", dynamic=dynamic)(given, format)
+            close(actual, resized(given, format), 0)
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", backend.FallbackWarning)
+        close(compiled(resized)(x, torch.contiguous_format), resized(x, torch.contiguous_format), 0)

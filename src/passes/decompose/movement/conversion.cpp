@@ -1,6 +1,9 @@
 // Copies, conversions between dtypes, changes of size, and the assertions of exported graphs.
 //
 // At core level a copy is the value itself: no two values share memory.
+#include <algorithm>
+#include <variant>
+
 #include "base/error.h"
 #include "formula/basics/precision.h"
 #include "passes/decompose/arguments/operands.h"
@@ -52,8 +55,23 @@ Tensor resized(Tensor x, const Sizes& sizes) {
   }
   return b.reshape(flat, sizes);
 }
-std::vector<Tensor> resize(Decomposer&, const Args& a) { return {resized(a.tensor("self"), a.integers("size"))}; }
-std::vector<Tensor> resize_as(Decomposer&, const Args& a) { return {resized(a.tensor("self"), a.tensor("the_template").sizes())}; }
+
+// PyTorch takes the elements in the order of memory, of which values tell rows alone.
+void require_rows(const Decomposer& d, const Args& a) {
+  const auto* format = a.has("memory_format") ? std::get_if<MemoryFormat>(&a.raw("memory_format")) : nullptr;
+  const bool becomes_rows = format == nullptr || *format == MemoryFormat::Contiguous || *format == MemoryFormat::Preserve;
+  if (becomes_rows && std::ranges::all_of(d.argument_types, [](const TensorType& type) { return type.strides.empty(); })) return;
+  throw Error(ErrorKind::Unsupported, "resize of what does not lie in row-major order, or to another memory format");
+}
+
+std::vector<Tensor> resize(Decomposer& d, const Args& a) {
+  require_rows(d, a);
+  return {resized(a.tensor("self"), a.integers("size"))};
+}
+std::vector<Tensor> resize_as(Decomposer& d, const Args& a) {
+  require_rows(d, a);
+  return {resized(a.tensor("self"), a.tensor("the_template").sizes())};
+}
 
 // The sizes as a tensor of integers.
 std::vector<Tensor> shape_as_tensor(Decomposer& d, const Args& a) {
