@@ -1,7 +1,7 @@
 """PyTorch's own tests of Inductor and of AOTAutograd on the CPU, with toroid in the place of Inductor, and of the backend "aot_eager".
 
     python bench/torch_compile/pytorch_tests.py TEST_FOLDER [--class CpuTests] [--file FILE] [--part I/N] [--json FILE]
-                                                [--match TEXT]
+                                                [--match TEXT] [--all]
 
 TEST_FOLDER is `test/` of PyTorch's sources, best of the version that is installed. FILE is there in inductor/, or with a folder
 (dynamo/test_aot_autograd.py). Counted are tests that compare results with eager's:
@@ -120,6 +120,7 @@ def main() -> None:
     parser.add_argument("--file", default="test_torchinductor.py")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--match", default="")
+    parser.add_argument("--all", action="store_true", help="whatever the source of a test mentions, as in test_torchinductor_opinfo.py")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     sys.argv[1:] = []
@@ -130,7 +131,7 @@ def main() -> None:
     module = _load(os.path.abspath(arguments.folder), arguments.file)
     tests = list(unittest.defaultTestLoader.loadTestsFromTestCase(getattr(module, arguments.case)))
     part, parts = map(int, arguments.part.split("/"))
-    chosen = [test for test in tests[part::parts] if _checks_results(test, module) and arguments.match in test.id()]
+    chosen = [test for test in tests[part::parts] if (arguments.all or _checks_results(test, module)) and arguments.match in test.id()]
     warnings.simplefilter("ignore")
     cuts: dict[str, list] = {}
     tell = toroid.torch.compile.tell
