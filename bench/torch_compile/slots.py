@@ -1,7 +1,7 @@
 """torch.compile(backend="toroid") on a machine of many cores, several models at once, each on processors of its own.
 
     python bench/torch_compile/slots.py [--models PATTERN...] [--skip FILE...] [--threads N] [--slots N] [--timed N] [--until S]
-                                        [--rounds N] [--seconds S] [--warm toroid,inductor] [--train] [--json FILE]
+                                        [--rounds N] [--seconds S] [--warm toroid,inductor] [--rest] [--train] [--json FILE]
 
 The processors are dealt out in slots of `--threads`, threads of one core to one slot. A slot measures one model after the other, in
 processes of its own that are forked when all libraries are imported, so that first calls have none of that in them:
@@ -10,6 +10,9 @@ processes of its own that are forked when all libraries are imported, so that fi
 - the steady states of both and of eager PyTorch in turns, `--rounds` times for `--seconds` each; a time is the least of its medians. Only
   `--timed` slots do so at once, for threads of one core share its tiles (AMX), which compilers do not use,
 - a first call in a new process ("warm") by the backends of `--warm`.
+
+With --rest nothing is timed before all models are compiled, and then one after the other; nothing is compiled anew. Compilers on other
+processors cost a program in tiles much more of its speed than one in vectors.
 
 No model is begun after `--until` seconds, and what runs a minute later is given up. `--skip` leaves out the models of earlier results.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
@@ -157,9 +160,10 @@ class Worker:
         self.process.join()
 
 
-def measure(name: str, timing, arguments: argparse.Namespace) -> dict:
-    """All of one model. timing: a semaphore, held while steady states are timed."""
+def measure(name: str, timing, arguments: argparse.Namespace):
+    """A generator of two steps, which gives the model's result: by the first one it has been compiled, by the second one timed."""
     result: dict = {"model": name, "train": arguments.train, "cold_s": {}, "warm_s": {}, "difference": {}, "seconds": {}}
+    workers: dict[str, Worker] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
 
         def start(backend: str) -> tuple[Worker, dict]:
@@ -167,11 +171,12 @@ def measure(name: str, timing, arguments: argparse.Namespace) -> dict:
             stack.callback(worker.end)
             return worker, worker.answer()
 
-        try:
-            workers = {}
+        def compile_all() -> None:
             for backend in BACKENDS:
                 workers[backend], first = start(backend)
                 result["cold_s"][backend], result["difference"][backend] = first["first_s"], first["difference"]
+
+        def time_all() -> None:
             with timing:
                 for turn in range(arguments.rounds):
                     order = [("toroid", "toroid"), ("inductor", "inductor"), ("eager", "toroid")]
@@ -181,17 +186,34 @@ def measure(name: str, timing, arguments: argparse.Namespace) -> dict:
             for backend in arguments.warm:
                 workers[backend].end()
                 result["warm_s"][backend] = start(backend)[1]["first_s"]
-        except (RuntimeError, OSError) as error:
-            result["error"] = str(error)
-    return result
+
+        for step in (compile_all, time_all):
+            try:
+                if "error" not in result:
+                    step()
+            except (RuntimeError, OSError) as error:
+                result["error"] = str(error)
+            yield result
 
 
-def _slot(processors: list[int], names, results, timing, arguments: argparse.Namespace) -> None:
+def _slot(processors: list[int], names, results, timing, all_compiled, arguments: argparse.Namespace) -> None:
     os.sched_setaffinity(0, processors)
+    waiting = []
     for name in iter(names.get, None):
         if time.monotonic() > arguments.end:
             break
-        results.put(measure(name, timing, arguments))
+        model = measure(name, timing, arguments)
+        next(model)
+        if arguments.rest:
+            waiting.append(model)
+        else:
+            results.put(next(model))
+            model.close()
+    if arguments.rest:
+        all_compiled.wait()
+    for model in waiting:
+        results.put(next(model))
+        model.close()
     results.put(None)
 
 
@@ -253,6 +275,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--slots", type=int, default=0, help="0: all that the machine has")
     parser.add_argument("--timed", type=int, default=2, help="slots that time steady states at once")
+    parser.add_argument("--rest", action="store_true", help="time when all are compiled, one after the other")
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.15)
@@ -261,6 +284,8 @@ def main() -> None:
     parser.add_argument("--json")
     arguments = parser.parse_args()
     arguments.end = time.monotonic() + arguments.until
+    if arguments.rest:
+        arguments.timed, arguments.warm = 1, []
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOROID_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"):
         os.environ[variable] = str(arguments.threads)
     os.environ |= {"TORCH_WARM_POOL": "0", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -280,7 +305,8 @@ def main() -> None:
     headers = fork.Process(target=_compile_headers)
     headers.start()
     headers.join()
-    running = [fork.Process(target=_slot, args=(slot, names, results, timing, arguments)) for slot in slots]
+    all_compiled = fork.Barrier(len(slots))
+    running = [fork.Process(target=_slot, args=(slot, names, results, timing, all_compiled, arguments)) for slot in slots]
     for slot in running:
         slot.start()
     found, open_slots = [], len(running)
