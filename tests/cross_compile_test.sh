@@ -19,6 +19,8 @@ run() { qemu-aarch64-static -L /usr/aarch64-linux-gnu "$folder/first_steps" "$fo
 
 "$build/toroid" compile first.txt -o whole.so --target aarch64 2>log || fail "$(cat log)"
 readelf -h whole.so | grep -q AArch64
+needed=$(readelf -d whole.so | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' | grep -vE '^(libc|libm|ld-linux-aarch64)\.so' || true)
+[[ -z $needed ]] || fail "it needs $needed"
 "$build/toroid" verify whole.so >/dev/null
 "$build/toroid" compile first.txt -o host.so --cpu baseline 2>log || fail "$(cat log)"
 cc -std=c99 -I"$here/../include" "$here/package/first_steps.c" -o host_steps -ldl
