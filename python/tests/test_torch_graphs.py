@@ -47,6 +47,9 @@ def _(x):
     return torch.empty_like(x)  # which lies as x does
 
 
+with_channels_last.register_autograd(lambda context, gradient: with_channels_last(gradient))
+
+
 @torch.library.custom_op("toroid_test::negated", mutates_args=())
 def negated(x: torch.Tensor) -> torch.Tensor:
     return -x
@@ -135,6 +138,25 @@ def test_views_of_what_lies_otherwise_than_its_fake_tensor():
         torch._dynamo.reset()
         with pytest.warns(backend.FallbackWarning, match=r"  toroid_test::with_channels_last \(2 times\): "):
             close(torch.compile(f, backend="toroid", dynamic=dynamic)(x), f(x))
+
+
+def test_aliases_and_gradients_of_what_lies_otherwise_than_its_fake_tensor():
+    def f(x):
+        y = with_channels_last(x)
+        return y.transpose(2, 3), y.flatten(1), (y * y).sum()
+
+    given = torch.randn(2, 3, 4, 5)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        found = []
+        for call in (f, torch.compile(f, backend="toroid", dynamic=dynamic)):
+            x = given.clone().requires_grad_()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", backend.FallbackWarning)
+                outputs = call(x)
+                sum((y * torch.linspace(0.5, 1.5, y.numel()).reshape(y.shape)).sum() for y in outputs).backward()
+            found.append((*(y.detach() for y in outputs), x.grad))
+        close(found[1], found[0])
 
 
 def test_regions_are_part_of_the_graph():

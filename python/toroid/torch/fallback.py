@@ -16,7 +16,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
 from . import attention_dropout, control_flow
-from .graph_text import computes_sizes_only, operator_name
+from .graph_text import computes_sizes_only, dims_in_memory, operator_name
 
 # Why an operator runs in eager PyTorch that toroid could compile.
 AS_ASKED = "the option fallback_random is set"
@@ -148,6 +148,34 @@ def _own_bodies(graph: torch.fx.Graph) -> None:
     for node in list(graph.find_nodes(op="get_attr")):
         if not node.users:
             graph.erase_node(node)
+
+
+def _as_traced(tensor: torch.Tensor, dims: tuple) -> torch.Tensor:
+    """The tensor with its dims in this order in memory, from the outermost on, copied where it lies otherwise."""
+    in_order = tensor.permute(dims)
+    if in_order.is_contiguous():
+        return tensor
+    return in_order.contiguous().permute([dims.index(d) for d in range(len(dims))])
+
+
+def keep_traced_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same graph, where what eager PyTorch computes lies as its fake tensors said. Views, what outputs alias, and compiled parts go by
+    these, and on other memory would take other elements without an error. Operators of users whose fake implementation errs need it."""
+    for node in list(gm.graph.nodes):
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            continue
+        if node.target is operator.getitem and node.args[0].op == "call_module":
+            continue  # of a compiled part
+        dims = dims_in_memory(value)
+        if dims is None:
+            continue
+        with gm.graph.inserting_after(node):
+            kept = gm.graph.call_function(_as_traced, (node, dims))
+        kept.meta = dict(node.meta)
+        node.replace_all_uses_with(kept, delete_user_cb=lambda user, kept=kept: user is not kept)
+    gm.recompile()
+    return gm
 
 
 def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.GraphModule:

@@ -98,7 +98,6 @@ class Output:
     size: tuple = ()  # of a view: sympy expressions or ints
     stride: tuple = ()
     offset: Any = 0  # relative to the first element of what it views
-    base_stride: tuple = ()  # of a view of an input: the input's
     place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
     dtype: Any = None
     base: Any = None  # the result, an Output of kind "program", that this is a view of
@@ -203,7 +202,8 @@ def _order(sizes: Any, strides: Any, hints: Any) -> tuple | None:
     return tuple(order)
 
 
-def _dims_in_memory(tensor: torch.Tensor) -> tuple | None:
+def dims_in_memory(tensor: torch.Tensor) -> tuple | None:
+    """Its dims from the outermost in memory on; None where elements overlap or leave gaps."""
     sizes, strides = [expression(s) for s in tensor.shape], [expression(s) for s in tensor.stride()]
     if is_contiguous(sizes, strides):
         return tuple(range(len(sizes)))
@@ -578,7 +578,7 @@ class _Writer:
             elif node in self.frozen and node in needed:
                 self.names[node] = self.constant(self.frozen[node], node.name)
             elif isinstance(value, torch.Tensor) and node in needed:
-                keeps = _dims_in_memory(value)
+                keeps = dims_in_memory(value)
                 if keeps is None:
                     self.memory_of_views_unknown = True
                 try:
@@ -677,7 +677,7 @@ class _Writer:
         made.dtype = value.dtype
         made.value = None
         name = self.reference(node)
-        order = self.orders.get(node.name) or _dims_in_memory(value)
+        order = self.orders.get(node.name) or dims_in_memory(value)
         if order is None or order == tuple(range(len(order))):
             return name  # PyTorch takes any strides here
         place = [0] * len(order)
@@ -748,12 +748,10 @@ class _Writer:
             return Output("program", value=node)
         held = base.meta["val"]
         is_input = base in positions
-        base_stride = tuple(expression(s) for s in held.stride()) if is_input else ()
         numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
-        numbers += base_stride
         if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)) or not self.are_known(*numbers):
             return Output("program", value=node)
-        if not is_input and (_dims_in_memory(held) is None or (bases[base] == 1 and _dims_in_memory(value) is not None)):
+        if not is_input and (dims_in_memory(held) is None or (bases[base] == 1 and dims_in_memory(value) is not None)):
             return Output("program", value=node)
         return Output(
             "view" if is_input else "view_of",
@@ -762,7 +760,6 @@ class _Writer:
             size=tuple(expression(s) for s in value.shape),
             stride=tuple(expression(s) for s in value.stride()),
             offset=expression(value.storage_offset()) - expression(held.storage_offset()),
-            base_stride=base_stride,
         )
 
 

@@ -48,14 +48,6 @@ def _view(tensor: torch.Tensor, size: tuple, stride: tuple, offset: int) -> torc
 _quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
 
 
-def _laid_out(tensor: torch.Tensor, stride: tuple) -> torch.Tensor:
-    """The argument where it lies as its graph was traced, else a copy that does: what eager PyTorch computes beside compiled parts may lie
-    otherwise than its fake tensors said. Views of it are described by strides, which on other memory would be other elements."""
-    if tensor.numel() == 0 or all(size == 1 or given == wanted for size, given, wanted in zip(tensor.shape, tensor.stride(), stride)):
-        return tensor
-    return tensor.new_empty_strided(tensor.shape, stride).copy_(tensor)
-
-
 def draw_seed() -> int:
     """A seed for one call, drawn from PyTorch's generator: torch.manual_seed decides it."""
     return int(torch.empty((), dtype=torch.int64).random_())
@@ -94,7 +86,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         gpu.programs.add(program)
     mentioned: dict[Any, None] = {}
     for output in graph.outputs:
-        for value in (*output.size, *output.stride, *output.base_stride, output.offset, output.value):
+        for value in (*output.size, *output.stride, output.offset, output.value):
             for symbol in getattr(value, "free_symbols", ()):
                 mentioned.setdefault(symbol)
     lines = ["def call(args):"]
@@ -119,11 +111,8 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
     texts: list[str] = []
     for i, output in enumerate(graph.outputs):
         texts.append(_output(output, names, graph.lazy))
-    for i in sorted({output.index for output in graph.outputs if output.kind == "argument"}):
+    for i in sorted({output.index for output in graph.outputs if output.kind in ("argument", "view")}):
         lines.append(f"    a{i} = args[{i}]")
-    for i, stride in {output.index: _tuple(output.base_stride, names) for output in graph.outputs if output.kind == "view"}.items():
-        lines.append(f"    v{i} = args[{i}]")
-        lines += [f"    if v{i}.stride() != {stride}:", f"        v{i} = laid_out(v{i}, {stride})"]
     lines.append("    args.clear()")
     lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
     lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
@@ -136,7 +125,6 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,
-        "laid_out": _laid_out,
         "InputError": errors.InputError,
         "CallError": CallError,
     }
@@ -156,7 +144,7 @@ def _output(output: Output, names: dict, lazy: list[int]) -> str:
     if output.kind == "view":
         size, stride = _tuple(output.size, names), _tuple(output.stride, names)
         view = "view" if output.index in lazy else "quick_view"
-        return f"{view}(v{output.index}, {size}, {stride}, {_number(output.offset, names)})"
+        return f"{view}(a{output.index}, {size}, {stride}, {_number(output.offset, names)})"
     if output.kind == "view_of_result":
         size, stride = _tuple(output.size, names), _tuple(output.stride, names)
         return f"quick_view(made[{output.base.index}], {size}, {stride}, {_number(output.offset, names)})"
