@@ -70,7 +70,7 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool is_float32 = shape.factors == Factors::Floats32, is_power = tiles.rows > 0 && (tiles.rows & (tiles.rows - 1)) == 0;
   const bool has_rows = is_power && (is_float32 ? tiles.rows <= 16 : tiles.rows >= kUnit && tiles.rows <= 64);
   const int units = tiles.columns / kUnit;
-  const bool has_units = (units == 1 && !shape.second) || (units % 2 == 0 && units <= kMostUnits);
+  const bool has_units = (units == 1 && !shape.second) || (units > 0 && units % 2 == 0 && units <= kMostUnits);
   const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
   if (!has_few_rows_kernel(shape)) return false;

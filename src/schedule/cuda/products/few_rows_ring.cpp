@@ -120,11 +120,14 @@ std::optional<GpuTiles> choose_few_rows_ring(const ProductShape& shape) {
 
 bool is_few_rows_ring_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool has_stages = tiles.stages >= kLeastRingStages && tiles.stages <= kMostRingStages && tiles.cluster == 1 && !tiles.ping_pong;
-  if (!has_stages || ring_bytes(shape, tiles) > kMostSharedBytes) return false;
-  if (!is_few_rows_stationary(tiles)) return is_few_rows_by_ring(shape, tiles);
+  const bool has_columns = tiles.columns == kRingUnit || tiles.columns == kMostRingColumns;
   const bool has_rows = tiles.rows == kRingUnit || tiles.rows == 2 * kRingUnit;
-  return may_be_stationary(shape) && has_rows && tiles.rows >= shape.rows.value() && tiles.columns == kMostRingColumns &&
-         (tiles.depth_warps == 8 || tiles.depth_warps == 16) && may_have_parts(shape, tiles);
+  if (!has_stages || !has_columns || !has_rows || tiles.depth_warps < 1 || tiles.depth_warps > 16 || !may_have_ring(shape)) return false;
+  const bool is_plan = is_few_rows_stationary(tiles)
+                           ? may_be_stationary(shape) && tiles.rows >= shape.rows.value() && tiles.columns == kMostRingColumns &&
+                                 (tiles.depth_warps == 8 || tiles.depth_warps == 16) && may_have_parts(shape, tiles)
+                           : is_few_rows_by_ring(shape, tiles);
+  return is_plan && ring_bytes(shape, tiles) <= kMostSharedBytes;
 }
 
 RingLines ring_lines(const ProductShape& shape, const GpuTiles& tiles) {

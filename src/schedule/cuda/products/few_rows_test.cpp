@@ -66,6 +66,14 @@ TEST(FewRows, RefuseMorePartsOfTheDepthThanThereAreChunks) {
   EXPECT_TRUE(is_few_rows_ring_plan(*product.shape, tiles));
   tiles.shares = 9;
   EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.shares = 200;  // more than there are multiprocessors
+  EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.shares = 0;
+  tiles.depth_warps = 0;
+  EXPECT_FALSE(is_few_rows_ring_plan(*product.shape, tiles));
+  tiles.depth_warps = 8;
+  tiles.columns = 0;
+  EXPECT_FALSE(is_few_rows_plan(*product.shape, tiles));
 }
 
 TEST(FewRows, HaveTilesInRegistersOfFewColumnsAndPartsOfChunks) {
