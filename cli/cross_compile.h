@@ -7,13 +7,20 @@
 
 namespace toroid::cli {
 
-// The bytes of the package's library without weights and checksums, built by TARGET-linux-gnu-g++ or what TOROID_CROSS_CXX names, with
-// CMake and so many jobs, 0: one a core; ccache keeps the run side's objects where it is there. `model` was compiled for the baseline alone
-// with CompileModelOptions::keep_sources. Throws Error{Environment} where a tool is missing, Error{ToolFailed} with what a tool says, and
-// as emit_source does.
-std::string cross_compile(const CompiledModel& model, const std::string& target, int jobs);
+// A compiler for another architecture, and CMake, which calls it.
+class CrossCompiler {
+ public:
+  // "aarch64": aarch64-linux-gnu-g++, or what TOROID_CROSS_CXX names. Throws Error{InvalidOption} for a target that there are no packages
+  // for, Error{Environment} where a program is missing.
+  explicit CrossCompiler(std::string target);
 
-// Throws Error{InvalidOption} for a target that there are no packages for.
-void check_target(const std::string& target);
+  // The bytes of the package's library, without weights and checksums, by so many jobs, 0: one a core; ccache keeps the run side's objects
+  // where it is there. `model` was compiled for the baseline alone with CompileModelOptions::keep_sources. Throws Error{ToolFailed} with
+  // what a tool says, and as emit_code does.
+  std::string library(const CompiledModel& model, int jobs) const;
+
+ private:
+  std::string target_, cmake_, compiler_, c_compiler_;
+};
 
 }  // namespace toroid::cli

@@ -1,5 +1,6 @@
 #include "emit_source.h"
 
+#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -16,16 +17,13 @@ namespace fs = std::filesystem;
 using namespace std::string_literals;
 namespace {
 
-// The model's name as that of a file and of a CMake target.
-std::string target_name(std::string_view name) {
+// The model's name as that of a file.
+std::string file_name(std::string_view name) {
   std::string target(name.substr(0, name.rfind('.')));
   for (char& c : target) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') c = '_';
   }
-  // Names of the tree's own targets.
-  const bool is_taken =
-      target == "seal" || target == "example" || target == "run_side" || target == "custom" || target.starts_with("level");
-  return target.empty() || is_taken ? "model_" + target : target;
+  return target.empty() ? "model" : target;
 }
 
 std::string program_cmake(const std::string& target, const PackageSources& sources) {
@@ -85,7 +83,7 @@ std::string readme(const std::string& target, const CompiledModel& model) {
 
 }  // namespace
 
-std::string emit_source(const fs::path& folder, const CompiledModel& model, int threads) {
+std::string emit_code(const fs::path& folder, const CompiledModel& model, int threads) {
   TOROID_CHECK(model.sources != nullptr);
   const PackageSources& sources = *model.sources;
   if (fs::exists(folder) && !fs::is_empty(folder)) {
@@ -96,7 +94,7 @@ std::string emit_source(const fs::path& folder, const CompiledModel& model, int 
         .help("set TOROID_ONEDNN=0, or leave out --mode max and --lock");
   }
   const fs::path run_source = find_run_source();
-  const std::string target = target_name(model.name);
+  const std::string target = file_name(model.name);
   const fs::path program = folder / "program";
   try {
     fs::create_directories(program);
@@ -122,8 +120,12 @@ std::string emit_source(const fs::path& folder, const CompiledModel& model, int 
   write_file_atomically(program / "entry.cpp", sources.entry);
   write_file_atomically(program / "program.cmake", program_cmake(target, sources));
   write_file_atomically(folder / "README.md", readme(target, model));
-  write_package(folder / (target + kWeightsExtension), "", model.constants, model.levels);
   return target;
+}
+
+void emit_source(const fs::path& folder, const CompiledModel& model, int threads) {
+  const std::string target = emit_code(folder, model, threads);
+  write_package(folder / (target + kWeightsExtension), "", model.constants, model.levels);
 }
 
 }  // namespace toroid::cli

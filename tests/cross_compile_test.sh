@@ -33,8 +33,17 @@ printf 'N' | dd of=whole.so bs=1 seek="$place" conv=notrunc status=none
 if result=$(run whole.so 2>&1); then fail "a damaged package ran: $result"; fi
 grep -q 'is damaged' <<<"$result" || fail "$result"
 
+# The same bytes in whatever folder, compiled anew; a model whose name CMake has for itself; flags of this machine's programs.
+cp first.txt install.txt
+CXXFLAGS=-march=native "$build/toroid" compile install.txt -o again.so --target aarch64 2>log || fail "$(cat log)"
+[[ $(run again.so) == "$expected" ]] || fail "$(run again.so) instead of $expected"
+CCACHE_DISABLE=1 "$build/toroid" compile first.txt -o second.so --weights second.weights --target aarch64 2>log || fail "$(cat log)"
+cmp parted.so second.so
+
 # What is missing is named.
 if TOROID_CROSS_CXX=no-such-g++ "$build/toroid" compile first.txt -o none.so --target aarch64 2>log; then fail "compiled without a compiler"; fi
 grep -q 'needs no-such-g++, which is not in PATH' log || fail "$(cat log)"
+if "$build/toroid" compile first.txt -o none.so --target aarch64 --mode max 2>log; then fail "measured for other processors"; fi
+grep -q -- '--target cannot be combined with --mode max, which measures here' log || fail "$(cat log)"
 if "$build/toroid" compile first.txt -o none.so --target riscv64 2>log; then fail "compiled for riscv64"; fi
 grep -q "no packages for the target 'riscv64'" log || fail "$(cat log)"

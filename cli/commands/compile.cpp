@@ -180,12 +180,17 @@ void check_what_is_made(const CompileFlags& given) {
            "add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
   if (!given.target.empty()) {
-    check_target(given.target);
     if (std::filesystem::path(given.weights).extension() == kSafetensorsExtension)
       refuse("--target writes no weights by name", "leave out --weights, or name FILE.weights");
     if (given.device != "cpu" || given.cpu != "native" || options.part || std::filesystem::path(given.output).extension() != ".so")
       refuse("--target is for a library, -o FILE.so, for the device cpu and its baseline",
              "leave out --device, --cpu, --part and --spread");
+    if (given.mode != "default" || options.debug || !given.save_source.empty()) {
+      refuse(fmt::format("--target cannot be combined with {}", given.mode != "default" ? "--mode max, which measures here"
+                                                                : options.debug         ? "--debug"
+                                                                                        : "--save-source"),
+             "leave it out");
+    }
   }
   const bool is_emulated = given.device.starts_with("emulated-");
   if (!given.source.empty() && (!given.save_source.empty() || options.debug || is_emulated || !given.weights.empty())) {
@@ -231,13 +236,7 @@ void fill_options(CompileFlags& given) {
 }
 
 void write_signed(const CompileFlags& given, const CompiledModel& model, const std::optional<SigningKey>& key, CompileSession& session) {
-  if (given.target.empty()) {
-    write_compiled(model, given.output, given.weights, session);
-  } else {
-    const std::string library = cross_compile(model, given.target, given.options.compile_threads);
-    if (!given.weights.empty()) write_package(given.weights, "", model.constants, model.levels);
-    write_package(given.output, library, given.weights.empty() ? model.constants : decltype(model.constants)(), model.levels);
-  }
+  write_compiled(model, given.output, given.weights, session);
   if (!key) return;
   RuntimePool pool(0);
   const auto by_key = [&](std::string_view text) { return sign(*key, text); };
@@ -284,9 +283,11 @@ int cmd_compile(int argc, const char* const* argv) {
   fill_options(given);
   std::optional<SigningKey> key;
   if (!given.key.empty()) key = read_signing_key(given.key);
+  const auto cross_compiler = given.target.empty() ? std::nullopt : std::optional<CrossCompiler>(given.target);
   const Stopwatch watch;
   CompileSession session(!given.no_cache);
-  const CompiledModel model = session.compile_file(given.model, options);
+  CompiledModel model = session.compile_file(given.model, options);
+  if (cross_compiler) model.library = cross_compiler->library(model, options.compile_threads);
   if (const std::string& folder = given.source; !folder.empty()) {
     emit_source(folder, model, options.compile_threads);
     fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -G Ninja -S {} -B {}/build && cmake --build {}/build\n", folder,
