@@ -50,6 +50,26 @@ def _(x):
 with_channels_last.register_autograd(lambda context, gradient: with_channels_last(gradient))
 
 
+@torch.library.custom_op("toroid_test::without_gaps", mutates_args=())
+def without_gaps(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).contiguous()
+
+
+@without_gaps.register_fake
+def _(x):
+    return x.new_empty(*x.shape[:-1], 2 * x.shape[-1])[..., : x.shape[-1]]
+
+
+@torch.library.custom_op("toroid_test::expanded", mutates_args=())
+def expanded(x: torch.Tensor) -> torch.Tensor:
+    return x.expand(3, *x.shape[1:]).contiguous()
+
+
+@expanded.register_fake
+def _(x):
+    return x.new_empty(x.shape).expand(3, *x.shape[1:])
+
+
 @torch.library.custom_op("toroid_test::negated", mutates_args=())
 def negated(x: torch.Tensor) -> torch.Tensor:
     return -x
@@ -157,6 +177,23 @@ def test_aliases_and_gradients_of_what_lies_otherwise_than_its_fake_tensor():
                 sum((y * torch.linspace(0.5, 1.5, y.numel()).reshape(y.shape)).sum() for y in outputs).backward()
             found.append((*(y.detach() for y in outputs), x.grad))
         close(found[1], found[0])
+
+
+def test_fake_tensors_with_gaps_and_overlaps_of_what_has_none():
+    def f(x):
+        y = without_gaps(x)
+        return y.transpose(1, 3), y[1], y[:, 1:]
+
+    def g(x):
+        return expanded(x[:1])[1:]
+
+    x = torch.randn(2, 3, 4, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", backend.FallbackWarning)
+        close(torch.compile(f, backend="toroid")(x), f(x))
+        torch._dynamo.reset()
+        with pytest.raises(backend.CallError, match="and its fake implementation overlapping ones"):
+            torch.compile(g, backend="toroid")(x)
 
 
 def test_regions_are_part_of_the_graph():

@@ -17,6 +17,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 from .. import _core
 from . import attention_dropout, control_flow
 from .graph_text import computes_sizes_only, dims_in_memory, operator_name
+from .runtime import CallError
 
 # Why an operator runs in eager PyTorch that toroid could compile.
 AS_ASKED = "the option fallback_random is set"
@@ -150,6 +151,17 @@ def _own_bodies(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
+def _with_strides(tensor: torch.Tensor, strides: tuple) -> torch.Tensor:
+    """The tensor with these strides, which leave gaps or overlap, copied where it has others."""
+    if tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), strides)):
+        return tensor
+    if 0 in (stride for size, stride in zip(tensor.shape, strides) if size > 1):
+        raise CallError(
+            f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation overlapping ones, {strides}"
+        )
+    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
+
+
 def _as_traced(tensor: torch.Tensor, dims: tuple) -> torch.Tensor:
     """The tensor with its dims in this order in memory, from the outermost on, copied where it lies otherwise."""
     in_order = tensor.permute(dims)
@@ -167,11 +179,11 @@ def keep_traced_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
             continue
         if node.target is operator.getitem and node.args[0].op == "call_module":
             continue  # of a compiled part
-        dims = dims_in_memory(value)
-        if dims is None:
+        dims, strides = dims_in_memory(value), value.stride()
+        if dims is None and not all(isinstance(stride, int) for stride in strides):
             continue
         with gm.graph.inserting_after(node):
-            kept = gm.graph.call_function(_as_traced, (node, dims))
+            kept = gm.graph.call_function(*((_with_strides, (node, strides)) if dims is None else (_as_traced, (node, dims))))
         kept.meta = dict(node.meta)
         node.replace_all_uses_with(kept, delete_user_cb=lambda user, kept=kept: user is not kept)
     gm.recompile()
