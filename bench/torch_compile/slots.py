@@ -210,7 +210,7 @@ def _slot(processors: list[int], names, results, timing, all_compiled, arguments
             results.put(next(model))
             model.close()
     if arguments.rest:
-        all_compiled.wait()
+        all_compiled.wait(min(max(arguments.end - time.monotonic(), 0) + 60, 86400))  # not for ever for a slot that died
     for model in waiting:
         results.put(next(model))
         model.close()

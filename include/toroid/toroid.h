@@ -194,6 +194,7 @@ typedef struct ToroidModelOptions {
    * call needs them. Description and code are checked all the same; damaged weights then give wrong results. With trusted_keys all is read
    * nevertheless. */
   int32_t unchecked_weights;
+  int32_t reserved; /* 0 */
 } ToroidModelOptions;
 
 typedef struct ToroidModelInfo {
@@ -346,8 +347,8 @@ typedef struct ToroidApi {
   uint32_t version;        /* the newest version that the library serves */
   const char* description; /* "toroid 0.1.0" */
 
-  /* Opens a package. All of it is checked before any of its code runs, but for what options leave out. path null: the program in the library that this table is of.
-   * options may be null. *model: null after an error. */
+  /* Opens a package. All of it is checked before any of its code runs, but for what options leave out. path null: the program in the
+   * library that this table is of. options may be null. *model: null after an error. */
   ToroidStatus (*model_open)(const char* path, const ToroidModelOptions* options, ToroidModel** model, char* message, size_t message_size);
   /* Contexts and outputs that are still there keep what they need, and stay usable. Null: nothing. */
   void (*model_close)(ToroidModel* model);
