@@ -50,6 +50,13 @@ TEST(HostileArguments, AreNamedInTheUsersTerms) {
       {"x: f32[2]", "aten::to.dtype(x, dtype.f8e4m3fnuz)", "aten::to.dtype would need a tensor of f8e4m3fnuz, which is not computed with"},
       {"x: u64[2], y: i32[2]", "aten::add.Tensor(x, y)", "u64 and i32 have no common dtype"},
       {"x: i32[2]", "aten::hardtanh(x, -1e300, 5)", "a bound of -1e+300 for integers"},
+      // memory
+      {"x: f32[1, 3, 2, 2] strides [12, 1, 6, 3]", "aten::resize(x, [12])",
+       "resize of what does not lie in row-major order, or to another memory format"},
+      {"x: f32[1, 3, 2, 2]", "aten::resize(x, [1, 2, 2, 3], memory_format=format.channels_last)",
+       "resize of what does not lie in row-major order, or to another memory format"},
+      {"x: f32[4], y: f32[2, 2] strides [1, 2]", "aten::resize_as(x, y)",
+       "resize of what does not lie in row-major order, or to another memory format"},
       // sizes
       {"x: f32[4]", "aten::zeros([2, -3])", "aten::zeros would need a tensor of shape [2, -3], where a size is negative"},
       {"x: f32[4]", "aten::unfold(x, 0, 7, 1)", "aten::unfold would need a tensor of shape [-2, 7], where a size is negative"},
