@@ -199,13 +199,8 @@ std::vector<HostTensor> LoadedOperator::run(EagerContext& context, const Prepare
     }
   }
 
-  if (!is_prepared_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(preparing_);
-    if (!is_prepared_.load(std::memory_order_relaxed))
-      prepared_bytes_ = variant_.prepare_in_memory(context.host, name_, constants_.data(), nullptr);
-    is_prepared_.store(true, std::memory_order_release);
-  }
-  char* const shared = prepared_bytes_ ? prepared_bytes_->data() : nullptr;
+  const auto prepare = [&] { return variant_.prepare_in_memory(context.host, name_, constants_.data(), nullptr); };
+  char* const shared = variant_.tables.prepared_bytes == 0 ? nullptr : prepared_.get(prepare);
   OutputTensors late_outputs(context.late_outputs);
   variant_.run(context.host, name_, prepared.layout_, context.inputs.data(), constants_.data(), memory, shared, random, *prepared.sizes_,
                context.outputs.data(), late_outputs);

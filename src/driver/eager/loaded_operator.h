@@ -1,9 +1,7 @@
 // A compiled operator in memory, and what is worked out once for all calls with the same metadata.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "driver/eager/arguments.h"
 #include "driver/eager/operator_program.h"
 #include "runtime/program/loaded_variant.h"
+#include "runtime/program/prepared_bytes.h"
 #include "runtime/program/runtime_callbacks.h"
 
 namespace toroid {
@@ -59,10 +58,7 @@ class LoadedOperator {
   std::string name_;
   ProgramLibrary library_;
   LoadedVariant variant_;
-  // What all calls share, computed by the first.
-  mutable std::mutex preparing_;
-  mutable std::atomic<bool> is_prepared_ = false;
-  mutable std::unique_ptr<HostBytes> prepared_bytes_;
+  mutable PreparedBytes prepared_;
   std::vector<const void*> constants_;
   std::shared_ptr<const void> owner_;
   std::vector<Destination> destinations_;  // by output of the program

@@ -2,10 +2,8 @@
 // computes. New weights are another object: a call that runs keeps the one that it began with.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,6 +11,7 @@
 
 #include "runtime/kernels/registry/prepared_constants.h"
 #include "runtime/memory/host_bytes.h"
+#include "runtime/program/prepared_bytes.h"
 
 namespace toroid {
 
@@ -34,16 +33,11 @@ class Weights {
   char* prepared(const LoadedVariant& variant, size_t position, RuntimeCallbacks& host, std::string_view name) const;
 
  private:
-  struct Prepared {
-    std::mutex mutex;  // of what makes it
-    std::unique_ptr<HostBytes> bytes;
-    std::atomic<char*> data = nullptr;  // of bytes, when they are there
-  };
   std::vector<const void*> constants_;
   std::vector<std::shared_ptr<const void>> owners_;
   std::optional<HostMemory> memory_;
   mutable PreparedConstants packed_;
-  mutable std::vector<Prepared> prepared_;
+  mutable std::vector<PreparedBytes> prepared_;  // by variant
 };
 
 }  // namespace toroid
