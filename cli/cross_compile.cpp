@@ -44,10 +44,10 @@ void run_tool(const std::vector<std::string>& argv, const fs::path& folder) {
                    .timeout = std::chrono::hours(1)});
   if (result.ok()) return;
   const std::string said = result.output + result.errors;
-  const size_t error = std::min(said.find("FAILED: "), said.find("error: "));
-  throw Error(ErrorKind::ToolFailed,
-              fmt::format("{} {}:\n{}", describe_command(argv), result.outcome(),
-                          said.substr(error == said.npos ? said.size() - std::min<size_t>(said.size(), 2000) : error, 4000)));
+  constexpr size_t kMost = 4000, kEnd = 2000;  // bytes: of an error, of the end where there is none
+  size_t first = std::min(said.find("FAILED: "), said.find("error: "));
+  if (first == said.npos) first = said.size() - std::min(said.size(), kEnd);
+  throw Error(ErrorKind::ToolFailed, fmt::format("{} {}:\n{}", describe_command(argv), result.outcome(), said.substr(first, kMost)));
 }
 
 }  // namespace

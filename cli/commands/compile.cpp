@@ -1,6 +1,7 @@
 // toroid compile MODEL -o FILE.so
 #include <charconv>
 #include <functional>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -170,6 +171,28 @@ std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char*
   throw Error(ErrorKind::InvalidOption, std::move(message)).help(std::move(help));
 }
 
+// An option that another one makes meaningless: its name, and whether it is given.
+struct Beside {
+  bool is_given;
+  std::string name;
+};
+void refuse_beside(std::string_view option, std::initializer_list<Beside> others, std::string_view help = "leave it out") {
+  for (const Beside& other : others) {
+    if (other.is_given) refuse(fmt::format("{} cannot be combined with {}", option, other.name), std::string(help));
+  }
+}
+
+void check_target(const CompileFlags& given) {
+  if (std::filesystem::path(given.weights).extension() == kSafetensorsExtension)
+    refuse("--target writes no weights by name", "leave out --weights, or name FILE.weights");
+  if (given.device != "cpu" || given.cpu != "native" || given.options.part || std::filesystem::path(given.output).extension() != ".so") {
+    refuse("--target is for a library, -o FILE.so, for the device cpu and its baseline", "leave out --device, --cpu, --part and --spread");
+  }
+  refuse_beside("--target", {{given.mode != "default", "--mode max, which measures here"},
+                             {given.options.debug, "--debug"},
+                             {!given.save_source.empty(), "--save-source"}});
+}
+
 // Is it one thing that is to be made, with options that mean something for it?
 void check_what_is_made(const CompileFlags& given) {
   const CompileModelOptions& options = given.options;
@@ -179,30 +202,16 @@ void check_what_is_made(const CompileFlags& given) {
     refuse("one of --output, --emit-source and --emit-benchmark is needed, and one alone",
            "add -o FILE.so for a library, --emit-source DIR for its sources, --emit-benchmark DIR for sources that time themselves");
   }
-  if (!given.target.empty()) {
-    if (std::filesystem::path(given.weights).extension() == kSafetensorsExtension)
-      refuse("--target writes no weights by name", "leave out --weights, or name FILE.weights");
-    if (given.device != "cpu" || given.cpu != "native" || options.part || std::filesystem::path(given.output).extension() != ".so")
-      refuse("--target is for a library, -o FILE.so, for the device cpu and its baseline",
-             "leave out --device, --cpu, --part and --spread");
-    if (given.mode != "default" || options.debug || !given.save_source.empty()) {
-      refuse(fmt::format("--target cannot be combined with {}", given.mode != "default" ? "--mode max, which measures here"
-                                                                : options.debug         ? "--debug"
-                                                                                        : "--save-source"),
-             "leave it out");
-    }
+  if (!given.target.empty()) check_target(given);
+  if (!given.source.empty()) {
+    refuse_beside("--emit-source", {{!given.save_source.empty(), "--save-source"},
+                                    {options.debug, "--debug"},
+                                    {!given.weights.empty(), "--weights"},
+                                    {given.device.starts_with("emulated-"), "--device " + given.device}});
   }
-  const bool is_emulated = given.device.starts_with("emulated-");
-  if (!given.source.empty() && (!given.save_source.empty() || options.debug || is_emulated || !given.weights.empty())) {
-    refuse(fmt::format("--emit-source cannot be combined with {}", !given.save_source.empty() ? std::string("--save-source")
-                                                                   : options.debug            ? "--debug"
-                                                                   : given.weights.empty()    ? "--device " + given.device
-                                                                                              : "--weights"),
-           "leave it out");
-  }
-  if (!given.benchmark.empty() && (!given.save_source.empty() || options.debug)) {
-    refuse(fmt::format("--emit-benchmark cannot be combined with {}", options.debug ? "--debug" : "--save-source"),
-           "the folder of --emit-benchmark holds the sources; its build.sh can be edited");
+  if (!given.benchmark.empty()) {
+    refuse_beside("--emit-benchmark", {{options.debug, "--debug"}, {!given.save_source.empty(), "--save-source"}},
+                  "the folder of --emit-benchmark holds the sources; its build.sh can be edited");
   }
 }
 
