@@ -45,6 +45,19 @@ class Packages : public Cli {
   std::string first_steps(const std::string& package, std::vector<std::pair<std::string, std::string>> environment = {}) const {
     return output_of({FIRST_STEPS, path(package)}, std::move(environment));
   }
+  // What model_open says; "" for success.
+  std::string opening(const std::string& file, ToroidModelOptions options, const std::string& weights = "") const {
+    options.size = sizeof options;
+    const std::string weights_path = path(weights);
+    if (!weights.empty()) options.weights = weights_path.c_str();
+    char message[2048] = "";
+    ToroidModel* model = nullptr;
+    const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
+    const ToroidStatus status = api->model_open(path(file).c_str(), &options, &model, message, sizeof message);
+    EXPECT_EQ(status, model != nullptr ? TOROID_OK : TOROID_ERROR_PACKAGE);
+    api->model_close(model);
+    return message;
+  }
   // What readelf prints, one match a line.
   std::set<std::string> found_in(const std::string& text, const std::string& pattern) const {
     std::set<std::string> found;
@@ -216,18 +229,9 @@ class SignedPackages : public Packages {
   std::string opening(const std::string& file, const std::string& weights = "") const {
     const std::vector<PublicKey> keys = read_public_keys(path("trusted.pem"));
     ToroidModelOptions options{};
-    options.size = sizeof options;
     options.trusted_keys = reinterpret_cast<const uint8_t*>(keys.data());
     options.num_trusted_keys = static_cast<int32_t>(keys.size());
-    const std::string weights_path = path(weights);
-    if (!weights.empty()) options.weights = weights_path.c_str();
-    char message[2048] = "";
-    ToroidModel* model = nullptr;
-    const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
-    const ToroidStatus status = api->model_open(path(file).c_str(), &options, &model, message, sizeof message);
-    EXPECT_EQ(status == TOROID_OK, model != nullptr);
-    api->model_close(model);
-    return message;
+    return Packages::opening(file, options, weights);
   }
 };
 
@@ -483,19 +487,6 @@ TEST_F(Packages, AreRefusedWhereTheirCodeIsDamaged) {
 
 class OpenedPackages : public Packages {
  protected:
-  // What model_open says; "" for success.
-  std::string opening(const std::string& file, ToroidModelOptions options, const std::string& weights = "") const {
-    options.size = sizeof options;
-    const std::string weights_path = path(weights);
-    if (!weights.empty()) options.weights = weights_path.c_str();
-    char message[2048] = "";
-    ToroidModel* model = nullptr;
-    const ToroidApi* const api = toroid_api(TOROID_API_VERSION);
-    const ToroidStatus status = api->model_open(path(file).c_str(), &options, &model, message, sizeof message);
-    EXPECT_EQ(status, model != nullptr ? TOROID_OK : TOROID_ERROR_PACKAGE);
-    api->model_close(model);
-    return message;
-  }
   // Another byte at a place of the file.
   void damage(const std::string& file, size_t at) const {
     std::string bytes = read_file(path(file));
