@@ -41,7 +41,9 @@ CCACHE_DISABLE=1 "$build/toroid" compile first.txt -o second.so --weights second
 cmp parted.so second.so
 
 # What is missing is named.
-if TOROID_CROSS_CXX=no-such-g++ "$build/toroid" compile first.txt -o none.so --target aarch64 2>log; then fail "compiled without a compiler"; fi
+if TOROID_CROSS_CXX=no-such-g++ "$build/toroid" compile first.txt -o none.so --target aarch64 2>log; then
+  fail "compiled without a compiler"
+fi
 grep -q 'needs no-such-g++, which is not in PATH' log || fail "$(cat log)"
 if "$build/toroid" compile first.txt -o none.so --target aarch64 --mode max 2>log; then fail "measured for other processors"; fi
 grep -q -- '--target cannot be combined with --mode max, which measures here' log || fail "$(cat log)"

@@ -66,7 +66,8 @@ def programs(torch):
     yield "attention_mask", attention(), (*heads(2, 257, 64), make(2, 2, 257, 257))
     yield "attention_96", attention(is_causal=True), heads(2, 200, 96)
     yield "attention_decode", attention(), (make(2, 4, 1, 128), make(2, 4, 1000, 128), make(2, 4, 1000, 128))
-    clustered = (make(2, 8, 1, 64), make(2, 2, 1024, 64), make(2, 2, 1024, 64), make(2, 1, 1, 1024))  # blocks of a tile's keys are a cluster
+    # blocks of a tile's keys are a cluster
+    clustered = (make(2, 8, 1, 64), make(2, 2, 1024, 64), make(2, 2, 1024, 64), make(2, 1, 1, 1024))
     yield "attention_cluster", attention(enable_gqa=True), clustered
     yield "softmax", lambda x: torch.softmax(x, -1), (make(300, 4096),)
     yield "layer_norm", lambda x, w, b: f.layer_norm(x, (1000,), w, b), (make(77, 1000), make(1000), make(1000))

@@ -56,9 +56,9 @@ typedef struct ToroidEpilogue {
   ToroidPostOps post_ops;
 } ToroidEpilogue;
 
-/* One of the convolutions of a chain, all in float32 or all in bfloat16: inputs, output and integers as of `call`. All but the first read as
- * inputs[0] what the one before makes, its output or its epilogue's one result; nothing else reads that, so the memory may come to hold any
- * part of it. */
+/* One of the convolutions of a chain, all in float32 or all in bfloat16: inputs, output and integers as of `call`. All but the first read
+ * as inputs[0] what the one before makes, its output or its epilogue's one result; nothing else reads that, so the memory may come to hold
+ * any part of it. */
 typedef struct ToroidStage {
   const ToroidOperand* inputs;
   int32_t num_inputs;

@@ -190,9 +190,9 @@ typedef struct ToroidModelOptions {
   /* Of a program of several processes: which these are. The struct is copied. Null: all of MPI_COMM_WORLD, which is started when the
    * program's first operation runs, unless the process has done so. */
   const ToroidCommunicator* communicator;
-  /* Not 0: the checksums of weights are not looked at, so that a package of many gigabytes is open at once, and its weights are read when a
-   * call needs them. Description and code are checked all the same; damaged weights then give wrong results. With trusted_keys all is read
-   * nevertheless. */
+  /* Not 0: the checksums of weights are not looked at, so that a package of many gigabytes is open at once, and a processor reads its
+   * weights when a call needs them, but for those that it packs; a GPU's are copied. Description and code are checked all the same; damaged
+   * weights then give wrong results. With trusted_keys all is read nevertheless. */
   int32_t unchecked_weights;
   int32_t reserved; /* 0 */
 } ToroidModelOptions;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The programs beside this under valgrind and under sanitizers, by c_api_test: libtoroid.so is built for each; packages are those of a release
-# build, which the library loads. Their own run side: SANITIZE=… tests/package/conform_sources.sh.
+# The programs beside this under valgrind and under sanitizers, by c_api_test: libtoroid.so is built for each; packages are those of a
+# release build, which the library loads. Their own run side: SANITIZE=… tests/package/conform_sources.sh.
 #
 # usage: sanitized.sh BUILD_FOLDER [valgrind] [asan] [tsan]      all three by default. Prints what each program says where it fails, and
 #                                                                "N passed, M failed". Builds the sanitizers' libraries, some minutes a core

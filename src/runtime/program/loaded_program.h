@@ -57,8 +57,9 @@ class LoadedProgram {
   LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
                 std::string name, std::shared_ptr<RuntimePool> pool);
   // A file written by write_package, and `weights`, the same file, a safetensors file, or another one of that kind, whose library is not
-  // looked at. With such weights `library` may be a bare library of one level, as `compile --emit-benchmark` has it; nothing is known of that
-  // before it is loaded. Throws as open_package does, before any of the program's code runs, and Error{Environment} when it cannot be loaded.
+  // looked at. With such weights `library` may be a bare library of one level, as `compile --emit-benchmark` has it; nothing is known of
+  // that before it is loaded. Throws as open_package does, before any of the program's code runs, and Error{Environment} when it cannot be
+  // loaded.
   static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool,
                                              const PackageChecks& checks, const HostMemory* memory = nullptr);
   static std::shared_ptr<LoadedProgram> load(const std::string& library, const std::string& weights, std::shared_ptr<RuntimePool> pool);
