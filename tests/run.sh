@@ -174,7 +174,8 @@ sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("in
   fi
 }
 
-# Builds the Python package in an environment of its own and tests it.
+# Builds the Python package in an environment of its own and tests it: in one piece and without optimisation, which takes a third of the
+# time.
 test_python() {
   local build=$folder/python/test environment=$folder/python/environment python
   mkdir -p "$folder/python"
@@ -188,6 +189,7 @@ test_python() {
   fi
   python=$PWD/$environment/bin/python
   "$environment/bin/cmake" -S python -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$PWD/$build/package" \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_CXX_FLAGS_RELEASE=-O0 \
     -DTOROID_BUILD="$PWD/$folder" -DPython_EXECUTABLE="$python" \
     $(! command -v ccache >/dev/null || echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) &&
     ninja -C "$build" -j "$jobs" install && cp -r python/toroid "$build/package/" &&

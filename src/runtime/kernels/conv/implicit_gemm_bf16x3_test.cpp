@@ -82,8 +82,25 @@ struct SplitConvolution {
     f(KernelCall{pool, inputs, {&output, 1}, integers, {}, nullptr, &prepared});
   }
 
+  // Element k of filter o as one row of channels.
+  std::vector<float> rows_of_filters() const {
+    const int64_t elements = c.kernel[0] * c.kernel[1];
+    std::vector<float> rows(w.size());
+    for (int64_t o = 0; o < filters(); ++o) {
+      for (int64_t k = 0; k < elements; ++k) {
+        const float* const from =
+            w.data() + first_of_w + o * w_strides[0] + k / c.kernel[1] * w_strides[2] + k % c.kernel[1] * w_strides[3];
+        for (int64_t i = 0; i < c.in_channels; ++i) {
+          rows[static_cast<size_t>((o * elements + k) * c.in_channels + i)] = from[i * w_strides[1]];
+        }
+      }
+    }
+    return rows;
+  }
+
   // Compares all elements of y. Not finite: NaN or the same infinity.
   void check() const {
+    const std::vector<float> rows = rows_of_filters();
     for (int64_t n = 0; n < c.batch; ++n) {
       for (int64_t o = 0; o < filters(); ++o) {
         for (int64_t i = 0; i < out[0] * out[1]; ++i) {
@@ -93,8 +110,8 @@ struct SplitConvolution {
             const int64_t column = i % out[1] * c.stride[1] - c.padding[1] + k % c.kernel[1] * c.dilation[1];
             if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
             const int64_t at = n * x_strides[0] + o / c.out_channels * c.in_channels + row * x_strides[2] + column * x_strides[3];
-            const int64_t element = k / c.kernel[1] * w_strides[2] + k % c.kernel[1] * w_strides[3];
-            add_products(terms, x.data() + at, 1, w.data() + first_of_w + o * w_strides[0] + element, w_strides[1], c.in_channels);
+            const float* const filter = rows.data() + (o * c.kernel[0] * c.kernel[1] + k) * c.in_channels;
+            add_products(terms, x.data() + at, 1, filter, 1, c.in_channels);
           }
           const auto [sum, magnitude] = terms;
           const float value = y[static_cast<size_t>(n * y_strides[0] + o + i * y_strides[3])];

@@ -7,6 +7,7 @@
 #include "runtime/kernels/gemm/gemm_for_test.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
 #include "runtime/kernels/isa/vector_sets.h"
+#include "runtime/kernels/sums_for_test.h"
 
 namespace toroid {
 namespace {
@@ -90,12 +91,9 @@ TEST_P(Gemm, LongSumsAreSumsOfBlocks) {
       multiply_cheapest(pool, m, n, k, {a.data(), k, 1}, {b.data(), b_layout.row, b_layout.column}, {c.data(), n, nullptr});
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; j += 7) {
-          double expected = 0;
-          for (int64_t p = 0; p < k; ++p) {
-            expected +=
-                static_cast<double>(a[static_cast<size_t>(i * k + p)]) * b[static_cast<size_t>(p * b_layout.row + j * b_layout.column)];
-          }
-          EXPECT_NEAR(c[static_cast<size_t>(i * n + j)] / expected, 1, 2e-6) << m << " x " << n;
+          SumInDouble expected;
+          add_products(expected, a.data() + i * k, 1, b.data() + j * b_layout.column, b_layout.row, k);
+          EXPECT_NEAR(c[static_cast<size_t>(i * n + j)] / expected.value, 1, 2e-6) << m << " x " << n;
         }
       }
     }

@@ -9,6 +9,7 @@
 
 #include "runtime/kernels/conv/backward_weights/write_filters.h"
 #include "runtime/kernels/isa/on_machines_for_test.h"
+#include "runtime/kernels/sums_for_test.h"
 
 namespace toroid {
 namespace {
@@ -81,21 +82,26 @@ struct FilterGradientCall {
     run_library_kernel("library.convolution.backward_weights", {pool, inputs, {&output, 1}, {}, numbers});
   }
 
-  // Visits (x, dy) of each term of an element.
-  template <class F>
-  void for_each_term(int64_t k, int64_t channel, int64_t ky, int64_t kx, const F& f) const {
+  // The terms of an element, row by row of positions.
+  SumInDouble sum_of(int64_t k, int64_t channel, int64_t ky, int64_t kx) const {
+    SumInDouble sum;
+    const int64_t from = k / c.filters * c.channels + channel;
+    // Columns j of positions whose x is in the image.
+    const int64_t offset = kx * c.dilation[1] - c.padding[1];
+    int64_t first = 0, last = out[1];
+    while (first < last && first * c.stride[1] + offset < 0) ++first;
+    while (first < last && (last - 1) * c.stride[1] + offset >= c.in[1]) --last;
     for (int64_t n = 0; n < c.batch; ++n) {
       for (int64_t i = 0; i < out[0]; ++i) {
-        for (int64_t j = 0; j < out[1]; ++j) {
-          const int64_t row = i * c.stride[0] - c.padding[0] + ky * c.dilation[0],
-                        column = j * c.stride[1] - c.padding[1] + kx * c.dilation[1];
-          if (row < 0 || row >= c.in[0] || column < 0 || column >= c.in[1]) continue;
-          const int64_t from = k / c.filters * c.channels + channel;
-          f(x[static_cast<size_t>(n * x_strides[0] + from * x_strides[1] + row * x_strides[2] + column * x_strides[3])],
-            dy[static_cast<size_t>(n * dy_strides[0] + k * dy_strides[1] + i * dy_strides[2] + j * dy_strides[3])]);
-        }
+        const int64_t row = i * c.stride[0] - c.padding[0] + ky * c.dilation[0];
+        if (row < 0 || row >= c.in[0] || first == last) continue;
+        const int64_t column = first * c.stride[1] + offset;
+        const float* const xs = x.data() + n * x_strides[0] + from * x_strides[1] + row * x_strides[2] + column * x_strides[3];
+        const float* const dys = dy.data() + n * dy_strides[0] + k * dy_strides[1] + i * dy_strides[2] + first * dy_strides[3];
+        add_products(sum, xs, c.stride[1] * x_strides[3], dys, dy_strides[3], last - first);
       }
     }
+    return sum;
   }
 
   void check() const {
@@ -105,8 +111,7 @@ struct FilterGradientCall {
       for (int64_t channel = 0; channel < c.channels; ++channel) {
         for (int64_t ky = 0; ky < c.kernel[0]; ++ky) {
           for (int64_t kx = 0; kx < c.kernel[1]; ++kx, ++at) {
-            double sum = 0, magnitude = 0;
-            for_each_term(k, channel, ky, kx, [&](double a, double b) { sum += a * b, magnitude += std::abs(a * b); });
+            const auto [sum, magnitude] = sum_of(k, channel, ky, kx);
             const float value = dw[at];
             const bool is_right = std::isnan(sum)   ? std::isnan(value)
                                   : std::isinf(sum) ? static_cast<double>(value) == sum

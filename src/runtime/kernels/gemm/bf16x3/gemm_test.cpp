@@ -68,10 +68,14 @@ struct Errors {
 };
 Errors errors(const std::vector<float>& c, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   Errors found;
+  std::vector<float> columns(static_cast<size_t>(n * k));
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t p = 0; p < k; ++p) columns[static_cast<size_t>(j * k + p)] = *b.at(p, j);
+  }
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       SumInDouble terms;
-      add_products(terms, a.at(i, 0), a.column, b.at(0, j), b.row, k);
+      add_products(terms, a.at(i, 0), a.column, columns.data() + j * k, 1, k);
       const auto [sum, magnitude] = terms;
       const double error = std::abs(c[static_cast<size_t>(i * n + j)] - sum) / magnitude;
       found.largest = std::max(found.largest, error);
@@ -171,6 +175,26 @@ TEST_P(PartsProduct, IsExactForSmallIntegers) {
   }
 }
 
+std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  std::vector<float> result;
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = 0; i < rows; ++i) result.push_back(values[static_cast<size_t>(i * columns + j)]);
+  }
+  return result;
+}
+
+// For each row.
+std::vector<double> sums_of_magnitudes(const std::vector<float>& values, int64_t rows, int64_t columns) {
+  constexpr float kOne = 1;
+  std::vector<double> result;
+  for (int64_t i = 0; i < rows; ++i) {
+    SumInDouble sum;
+    add_products(sum, values.data() + i * columns, 1, &kOne, 0, columns);
+    result.push_back(sum.magnitude);
+  }
+  return result;
+}
+
 // Rows and columns that cannot be in parts are multiplied without, whatever is beside them.
 TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
   RuntimePool pool(2);
@@ -194,14 +218,14 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
         const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
         std::vector<double> allowed;
+        const std::vector<float> columns = transposed(right, k, n);
+        const std::vector<double> of_rows = sums_of_magnitudes(left, m, k), of_columns = sums_of_magnitudes(columns, n, k);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
-            constexpr float kOne = 1;
-            SumInDouble products, beside_subnormals;
-            add_products(products, a.at(i, 0), 1, b.at(0, j), n, k);
-            add_products(beside_subnormals, a.at(i, 0), 1, &kOne, 0, k);
-            add_products(beside_subnormals, b.at(0, j), n, &kOne, 0, k);
-            allowed.push_back(1e-6 * products.magnitude + 0x1p-126 * beside_subnormals.magnitude);
+            SumInDouble products;
+            add_products(products, a.at(i, 0), 1, columns.data() + j * k, 1, k);
+            const double beside_subnormals = of_rows[static_cast<size_t>(i)] + of_columns[static_cast<size_t>(j)];
+            allowed.push_back(1e-6 * products.magnitude + 0x1p-126 * beside_subnormals);
           }
         }
         for (const Sides sides : kSides) {

@@ -1,6 +1,7 @@
 // Products in tiles, and the forms of 16-bit products beside each other. Small integers make all sums exact.
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -54,7 +55,8 @@ std::vector<int64_t> strides_of_layout(const HalfLayout& layout, int64_t rows, i
   return {columns + layout.gap, 1};
 }
 
-int integer_at(int64_t i) { return static_cast<int>(i * 7 % 15) - 7; }
+constexpr int kPeriod = 15;
+int integer_at(int64_t i) { return static_cast<int>(i * 7 % kPeriod) - 7; }
 
 template <class Element>
 std::vector<Element> small_half_integers(int64_t count) {
@@ -83,8 +85,17 @@ void for_each_product(F f) {
 
 // sum[i, j], by the places that small_half_integers has.
 int64_t expected_at(const ProductCase& row, const std::vector<int64_t>& a, const std::vector<int64_t>& b, int64_t i, int64_t j) {
-  int64_t sum = 0;
-  for (int64_t p = 0; p < row.k; ++p) sum += integer_at(i * a[0] + p * a[1]) * integer_at(p * b[0] + j * b[1]);
+  const std::array<int, kPeriod> integers = [] {
+    std::array<int, kPeriod> values;
+    for (int at = 0; at < kPeriod; ++at) values[static_cast<size_t>(at)] = integer_at(at);
+    return values;
+  }();
+  const auto advance = [](int64_t& at, int64_t step) { at = at + step < kPeriod ? at + step : at + step - kPeriod; };
+  const int64_t a_step = a[1] % kPeriod, b_step = b[0] % kPeriod;
+  int64_t sum = 0, a_at = i * a[0] % kPeriod, b_at = j * b[1] % kPeriod;
+  for (int64_t p = 0; p < row.k; ++p, advance(a_at, a_step), advance(b_at, b_step)) {
+    sum += integers[static_cast<size_t>(a_at)] * integers[static_cast<size_t>(b_at)];
+  }
   return sum;
 }
 
