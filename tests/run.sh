@@ -259,7 +259,7 @@ run_test() {
   report_checks
   if [[ -x $folder/toroid ]]; then
     # A sample, whose kernels are compiled in two thirds of the time with -O1. All of them with the real flags: ./run conform.
-    TOROID_CXXFLAGS=-O1 conformance "$folder" opinfo 3
+    TOROID_CXXFLAGS=-O1 conformance "$folder" opinfo 4
     conformance "$folder" control_flow
     conformance "$folder" extensions
     conformance "$folder" models
