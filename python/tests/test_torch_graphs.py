@@ -70,6 +70,16 @@ def _(x):
     return x.new_empty(x.shape).expand(3, *x.shape[1:])
 
 
+@torch.library.custom_op("toroid_test::halved", mutates_args=())
+def halved(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (x / 2).to(dtype)
+
+
+@halved.register_fake
+def _(x, dtype):
+    return torch.empty_like(x)
+
+
 @torch.library.custom_op("toroid_test::negated", mutates_args=())
 def negated(x: torch.Tensor) -> torch.Tensor:
     return -x
@@ -194,6 +204,44 @@ def test_fake_tensors_with_gaps_and_overlaps_of_what_has_none():
         torch._dynamo.reset()
         with pytest.raises(backend.CallError, match="and its fake implementation overlapping ones"):
             torch.compile(g, backend="toroid")(x)
+
+
+def test_symbolic_strides_of_fake_tensors_with_gaps():
+    def f(x):
+        y = without_gaps(x)
+        return y[1:], y.t().reshape(-1) + 1
+
+    made = torch.compile(f, backend="toroid", dynamic=True)
+    with pytest.warns(backend.FallbackWarning):
+        for shape in ((5, 4), (7, 6), (3, 9)):
+            x = torch.randn(shape)
+            for actual, expected in zip(made(x), f(x)):
+                assert torch.equal(actual, expected)
+
+
+def test_places_in_memory_of_what_lies_otherwise_than_its_fake_tensor():
+    with pytest.warns(backend.FallbackWarning), pytest.raises(backend.CallError, match="as_strided"):
+        torch.compile(lambda x: without_gaps(x).as_strided((4,), (3,)) + 1, backend="toroid")(torch.randn(5, 4))
+
+
+def test_dtypes_of_fake_tensors():
+    def f(x, dtype):
+        return halved(x, dtype).exp()
+
+    x = torch.randn(3, 4)
+    with pytest.warns(backend.FallbackWarning):
+        close(torch.compile(f, backend="toroid")(x, torch.bfloat16), halved(x, torch.bfloat16).float().exp())
+        with pytest.raises(backend.CallError, match="float64"):
+            torch.compile(f, backend="toroid")(x, torch.float64)
+
+    def batch_norm(x, weight):  # its statistics are float32 in PyTorch's fake implementation, and float16 on a CPU
+        return torch.ops.aten._native_batch_norm_legit(x, weight, weight, weight.detach(), weight.detach() + 1, True, 0.5, 1e-5)[0]
+
+    x, weight = torch.randn(6, 5, 4, dtype=torch.float16, requires_grad=True), torch.rand(5, dtype=torch.float16, requires_grad=True)
+    expected = torch.autograd.grad(batch_norm(x, weight).sum(), (x, weight))
+    with pytest.warns(backend.FallbackWarning):
+        actual = torch.autograd.grad(torch.compile(batch_norm, backend="toroid")(x, weight).sum(), (x, weight))
+    close(actual, expected, 1e-2)
 
 
 def test_regions_are_part_of_the_graph():

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
 from . import attention, attention_dropout, gpu, saved_layouts
-from .fallback import AS_ASKED, cut, keep_traced_layouts, tell, tell_whole, why_not
+from .fallback import AS_ASKED, cut, keep_traced_layouts, names_in_memory, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
 from .regions import expand
@@ -134,9 +134,9 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
         if len(refused) == before:
             tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, options.fallback)
             attention_dropout.compiled(gm.graph, refused)
-            return _boxed(keep_traced_layouts(cut_graph))
+            return _boxed(keep_traced_layouts(cut_graph, names_in_memory(gm)))
     tell(refused, options.fallback)
-    return _boxed(keep_traced_layouts(gm))
+    return _boxed(keep_traced_layouts(gm, names_in_memory(gm)))
 
 
 def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options: Options, parameters: list | None = None) -> Callable:
@@ -210,14 +210,14 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             saved_layouts.restore_inputs(gm)
             if problem.is_of_setup:
                 tell_whole(gm, problem.reason, options.fallback)
-                return _boxed(keep_traced_layouts(gm))
+                return _boxed(keep_traced_layouts(gm, names_in_memory(gm)))
             node = problem.node
             if node is None or node.op in ("placeholder", "output"):
                 for each in gm.graph.nodes:
                     if each.op == "call_function":
                         refused[each] = problem.reason
                 tell(refused, options.fallback)
-                return _boxed(keep_traced_layouts(gm))
+                return _boxed(keep_traced_layouts(gm, names_in_memory(gm)))
             refused[node] = problem.reason
     if not options.fallback:
         tell({node: reason for node, reason in refused.items() if reason != AS_ASKED}, False)

@@ -6,18 +6,22 @@ toroid compiles; refused operators stay where they are between these.
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 import os
 import warnings
+from typing import Callable
 
+import sympy
 import torch
 import torch.fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
 from . import attention_dropout, control_flow
-from .graph_text import computes_sizes_only, dims_in_memory, operator_name
-from .runtime import CallError
+from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, operator_name
+from .runtime import CallError, tuple_text
 
 # Why an operator runs in eager PyTorch that toroid could compile.
 AS_ASKED = "the option fallback_random is set"
@@ -151,10 +155,12 @@ def _own_bodies(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _with_strides(tensor: torch.Tensor, strides: tuple) -> torch.Tensor:
-    """The tensor with these strides, which leave gaps or overlap, copied where it has others."""
+def _with_strides(tensor: torch.Tensor, strides: tuple, moves: bool) -> torch.Tensor:
+    """The tensor with these strides, which leave gaps or overlap, copied where it has others. moves: it may be copied."""
     if tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), strides)):
         return tensor
+    if not moves:
+        raise _moved(tensor)
     if 0 in (stride for size, stride in zip(tensor.shape, strides) if size > 1):
         raise CallError(
             f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation overlapping ones, {strides}"
@@ -162,32 +168,103 @@ def _with_strides(tensor: torch.Tensor, strides: tuple) -> torch.Tensor:
     return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
 
-def _as_traced(tensor: torch.Tensor, dims: tuple) -> torch.Tensor:
-    """The tensor with its dims in this order in memory, from the outermost on, copied where it lies otherwise."""
+def _with_symbolic_strides(tensor: torch.Tensor, moves: bool, strides: str, names: tuple, *numbers: int) -> torch.Tensor:
+    """The same with a text of strides over sizes of these names."""
+    return _with_strides(tensor, _formula(strides, names)(*numbers), moves)
+
+
+@functools.lru_cache(maxsize=None)
+def _formula(text: str, names: tuple) -> Callable:
+    return eval(f"lambda {', '.join(names)}: {text}", {"math": math})  # noqa: S307: the text is made of expressions over sizes
+
+
+def _of_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor in this dtype, which holds all its values. PyTorch's own statistics of 16-bit batch norms on a CPU are 16-bit, and those of
+    its fake implementation 32-bit."""
+    if tensor.dtype == dtype:
+        return tensor
+    if torch.promote_types(tensor.dtype, dtype) != dtype:
+        raise CallError(f"an operator in eager PyTorch gave {tensor.dtype}, and its fake implementation {dtype}")
+    return tensor.to(dtype)
+
+
+def _as_traced(tensor: torch.Tensor, dims: tuple, moves: bool) -> torch.Tensor:
+    """The tensor with its dims in this order in memory, from the outermost on, copied where it lies otherwise. moves: it may be copied."""
     in_order = tensor.permute(dims)
     if in_order.is_contiguous():
         return tensor
+    if not moves:
+        raise _moved(tensor)
     return in_order.contiguous().permute([dims.index(d) for d in range(len(dims))])
 
 
-def keep_traced_layouts(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph, where what eager PyTorch computes lies as its fake tensors said. Views, what outputs alias, and compiled parts go by
-    these, and on other memory would take other elements without an error. Operators of users whose fake implementation errs need it."""
+def _moved(tensor: torch.Tensor) -> CallError:
+    return CallError(
+        f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation others; as_strided takes elements "
+        "by their place in memory\n  help: give the fake implementation the strides of the real one"
+    )
+
+
+def names_in_memory(gm: torch.fx.GraphModule) -> frozenset[str]:
+    """Of the nodes that an operator takes elements of by their place in memory, itself or of a view of them."""
+    return frozenset(
+        base_of(node).name
+        for user in gm.graph.nodes
+        if isinstance(user.target, torch._ops.OpOverload) and operator_name(user.target) in MEMORY_VIEWS
+        for node in user.all_input_nodes
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    )
+
+
+def _numbers_of(node: torch.fx.Node) -> dict:
+    """The symbols that the node's value tells, each with the node and the dim of it whose size it is, or None."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return {expr: (node, d) for d, size in enumerate(value.shape) if isinstance(expr := expression(size), sympy.Symbol)}
+    if isinstance(value, torch.SymInt) and isinstance(expr := expression(value), sympy.Symbol):
+        return {expr: (node, None)}
+    return {}
+
+
+def keep_traced_layouts(gm: torch.fx.GraphModule, in_memory: frozenset[str]) -> torch.fx.GraphModule:
+    """The same graph, where what eager PyTorch computes has the dtype of its fake tensors and lies as they said. Views, what outputs alias, and compiled parts go by
+    these, and on other memory would take other elements without an error. Operators of users whose fake implementation errs need it.
+    in_memory: names of what must not be copied (names_in_memory)."""
+    numbers: dict = {}
     for node in list(gm.graph.nodes):
         value = node.meta.get("val")
+        numbers = _numbers_of(node) | numbers
         if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             continue
         if node.target is operator.getitem and node.args[0].op == "call_module":
             continue  # of a compiled part
-        dims, strides = dims_in_memory(value), value.stride()
-        if dims is None and not all(isinstance(stride, int) for stride in strides):
-            continue
+        moves = node.name not in in_memory
+        dims = dims_in_memory(value)
         with gm.graph.inserting_after(node):
-            kept = gm.graph.call_function(*((_with_strides, (node, strides)) if dims is None else (_as_traced, (node, dims))))
+            typed = gm.graph.call_function(_of_dtype, (node, value.dtype))
+        with gm.graph.inserting_after(typed):
+            if dims is not None:
+                kept = gm.graph.call_function(_as_traced, (typed, dims, moves))
+            else:
+                kept = _keep_strides(gm.graph, typed, value, moves, numbers)
         kept.meta = dict(node.meta)
-        node.replace_all_uses_with(kept, delete_user_cb=lambda user, kept=kept: user is not kept)
+        node.replace_all_uses_with(kept, delete_user_cb=lambda user, own={typed, *kept.all_input_nodes}: user not in own)
     gm.recompile()
     return gm
+
+
+def _keep_strides(graph: torch.fx.Graph, node: torch.fx.Node, value: torch.Tensor, moves: bool, numbers: dict) -> torch.fx.Node:
+    """The call that gives the node the strides of its fake value, which are numbers or expressions over these."""
+    strides = tuple(expression(stride) for stride in value.stride())
+    symbols = sorted({symbol for stride in strides for symbol in getattr(stride, "free_symbols", ())}, key=str)
+    if not symbols:
+        return graph.call_function(_with_strides, (node, strides, moves))
+    given = []
+    for at, dim in (numbers[symbol] for symbol in symbols):
+        given.append(at if dim is None else graph.call_function(torch.ops.aten.sym_size.int, (at, dim)))
+        graph.inserting_after(given[-1] if dim is not None else node)
+    text = tuple_text(strides, {symbol: symbol for symbol in symbols})
+    return graph.call_function(_with_symbolic_strides, (node, moves, text, tuple(map(str, symbols)), *given))
 
 
 def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.GraphModule:

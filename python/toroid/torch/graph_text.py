@@ -55,7 +55,8 @@ FORMATS = {
 # Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
 _STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))
 _READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
-_MEMORY_VIEWS = frozenset(
+# They take elements by their place in memory.
+MEMORY_VIEWS = frozenset(
     ("aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse")
 )
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -417,7 +418,7 @@ class _Writer:
             values = node.meta.get("val")
             values = values if isinstance(values, (list, tuple)) else [values]
             self.draws_on_gpu |= any(isinstance(each, torch.Tensor) and each.device.type == "cuda" for each in values)
-        if self.memory_of_views_unknown and name in _MEMORY_VIEWS:
+        if self.memory_of_views_unknown and name in MEMORY_VIEWS:
             for each in node.all_input_nodes:
                 if base_of(each) is not each:
                     raise Refused(f"{name} of a view, in a graph with an input whose strides overlap or leave gaps", node)

@@ -59,7 +59,8 @@ def _number(value: Any, names: dict) -> str:
     return _print(value.xreplace({symbol: name for symbol, name in names.items()}))
 
 
-def _tuple(values: tuple, names: dict) -> str:
+def tuple_text(values: tuple, names: dict) -> str:
+    """Python's text of a tuple of numbers and expressions over sizes. names: of their symbols."""
     return "(" + "".join(_number(value, names) + ", " for value in values) + ")"
 
 
@@ -142,10 +143,10 @@ def _output(output: Output, names: dict, lazy: list[int]) -> str:
     if output.kind == "of_output":
         return f"o{output.index}"
     if output.kind == "view":
-        size, stride = _tuple(output.size, names), _tuple(output.stride, names)
+        size, stride = tuple_text(output.size, names), tuple_text(output.stride, names)
         view = "view" if output.index in lazy else "quick_view"
         return f"{view}(a{output.index}, {size}, {stride}, {_number(output.offset, names)})"
     if output.kind == "view_of_result":
-        size, stride = _tuple(output.size, names), _tuple(output.stride, names)
+        size, stride = tuple_text(output.size, names), tuple_text(output.stride, names)
         return f"quick_view(made[{output.base.index}], {size}, {stride}, {_number(output.offset, names)})"
     return _number(output.value, names)
