@@ -232,6 +232,10 @@ def main() -> None:
                 turn.set()
         if queued.empty() and not any(process.is_alive() for process in running.values()):
             break
+        if time.monotonic() > arguments.end + 1.5 * GRACE_S:  # a file still loads
+            for process in running.values():
+                process.kill()
+            break
     if arguments.left_out:
         with open(arguments.left_out, "w", encoding="utf-8") as out:
             for each in about.values():
