@@ -11,10 +11,11 @@ processes of its own that are forked when all libraries are imported, so that fi
   `--timed` slots do so at once, for threads of one core share its tiles (AMX), which compilers do not use,
 - a first call in a new process ("warm") by the backends of `--warm`.
 
-With --rest nothing is timed before all models are compiled, and then one after the other; nothing is compiled anew. Compilers on other
-processors cost a program in tiles much more of its speed than one in vectors.
+With --rest nothing is timed before all models are compiled, and then one after the other on the same `--threads` processors; nothing is
+compiled anew. Each model is compiled on one processor meanwhile, as many at once as there are: first calls take longer then. Compilers on
+other processors cost a program in tiles much more of its speed than one in vectors.
 
-No model is begun after `--until` seconds, and what runs a minute later is given up. `--skip` leaves out the models of earlier results.
+No model is begun after `--until` seconds, and what is not compiled a minute later is given up. `--skip` leaves out the models of earlier results.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
 """
 
@@ -29,6 +30,7 @@ import os
 import queue
 import sys
 import tempfile
+import threading
 import time
 
 fork = multiprocessing.get_context("fork")
@@ -138,10 +140,10 @@ class Worker:
         self.process.start()
         theirs.close()
 
-    def answer(self):
+    def answer(self, longest_s: float = LONGEST_S):
         """What it sends next. Throws RuntimeError where it died, failed or takes too long."""
-        if not self.pipe.poll(LONGEST_S):
-            raise RuntimeError(f"{self.backend}: no answer in {LONGEST_S} s")
+        if not self.pipe.poll(longest_s):
+            raise RuntimeError(f"{self.backend}: no answer in {longest_s:.0f} s")
         try:
             answer = self.pipe.recv()
         except (EOFError, ConnectionError) as error:
@@ -153,6 +155,12 @@ class Worker:
     def measure(self, timed: str, seconds: float) -> float:
         self.pipe.send((timed, seconds))
         return self.answer()
+
+    def move(self, processors: list[int]) -> None:
+        """All its threads to these processors."""
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(int(thread), processors)
 
     def end(self) -> None:
         self.pipe.close()
@@ -169,7 +177,7 @@ def measure(name: str, timing, arguments: argparse.Namespace):
         def start(backend: str) -> tuple[Worker, dict]:
             worker = Worker(name, backend, folder, arguments.threads, arguments.train)
             stack.callback(worker.end)
-            return worker, worker.answer()
+            return worker, worker.answer(max(arguments.end + 60 - time.monotonic(), 1) if arguments.rest else LONGEST_S)
 
         def compile_all() -> None:
             for backend in BACKENDS:
@@ -178,6 +186,8 @@ def measure(name: str, timing, arguments: argparse.Namespace):
 
         def time_all() -> None:
             with timing:
+                for worker in workers.values() if arguments.rest else ():
+                    worker.move(processors_of_slots(arguments.threads)[0])
                 for turn in range(arguments.rounds):
                     order = [("toroid", "toroid"), ("inductor", "inductor"), ("eager", "toroid")]
                     for timed, backend in order if turn % 2 == 0 else reversed(order):
@@ -197,6 +207,7 @@ def measure(name: str, timing, arguments: argparse.Namespace):
 
 
 def _slot(processors: list[int], names, results, timing, all_compiled, arguments: argparse.Namespace) -> None:
+    everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)
     waiting = []
     for name in iter(names.get, None):
@@ -209,8 +220,10 @@ def _slot(processors: list[int], names, results, timing, all_compiled, arguments
         else:
             results.put(next(model))
             model.close()
+    os.sched_setaffinity(0, everywhere)
     if arguments.rest:
-        all_compiled.wait(min(max(arguments.end - time.monotonic(), 0) + 60, 86400))  # not for ever for a slot that died
+        with contextlib.suppress(threading.BrokenBarrierError):  # not for ever for a slot that died
+            all_compiled.wait(min(max(arguments.end - time.monotonic(), 0) + 70, 86400))
     for model in waiting:
         results.put(next(model))
         model.close()
@@ -299,7 +312,7 @@ def main() -> None:
     known = models.EPOCHS + models.TRAINING if arguments.train else models.all_names()
     chosen = dict.fromkeys(name for pattern in arguments.models for name in known if fnmatch.fnmatch(name, pattern))
     names, results, timing = fork.SimpleQueue(), fork.Queue(), fork.Semaphore(arguments.timed)
-    slots = processors_of_slots(arguments.threads)[: arguments.slots or None]
+    slots = processors_of_slots(1 if arguments.rest else arguments.threads)[: arguments.slots or None]
     for name in [name for name in chosen if name not in skipped] + [None] * len(slots):
         names.put(name)
     headers = fork.Process(target=_compile_headers)
@@ -310,7 +323,7 @@ def main() -> None:
     for slot in running:
         slot.start()
     found, open_slots = [], len(running)
-    while open_slots and time.monotonic() < arguments.end + 60:
+    while open_slots and (arguments.rest or time.monotonic() < arguments.end + 60):
         with contextlib.suppress(queue.Empty):
             result = results.get(timeout=1)
             if result is None:

@@ -107,6 +107,46 @@ def test_memory_formats_are_eagers():
     assert actual.stride() == expected.stride()
 
 
+def test_strides_that_leave_gaps_are_eagers():
+    def f(x):
+        result = torch.empty_strided(x.shape, x.stride())
+        result[:] = x + x
+        return result, result + 1
+
+    for dynamic in (False, True):
+        made = compiled(f, dynamic=dynamic)
+        for x in (torch.randn(6, 9)[:, :4], torch.randn(5, 12)[:, :7]):
+            for actual, expected in zip(made(x), f(x)):
+                assert torch.equal(actual, expected) and actual.stride() == expected.stride()
+
+
+def test_paddings_that_become_crops():
+    def gradient(low, high, x, given):
+        return torch.ops.aten.reflection_pad2d_backward(given, x, [1, low, high, 2])
+
+    made = compiled(gradient, dynamic=True)
+    for low, high in ((2, 3), (0, 0), (-1, 2), (3, -2)):
+        x = torch.randn(1, 2, 8, 8)
+        given = torch.randn_like(torch.nn.functional.pad(x, (1, low, high, 2), mode="reflect"))
+        close(made(low, high, x, given), gradient(low, high, x, given))
+
+
+def test_masked_indices():
+    def picked(x, mask, index):
+        return torch.ops.aten._unsafe_masked_index(x, mask, [None, index], 7)
+
+    def added(x, mask, index, values):
+        return torch.ops.aten._unsafe_masked_index_put_accumulate(x, mask, [None, index], values)
+
+    x, index = torch.randn(3, 5), torch.tensor([0, 9, -1, 4, -30, 2])
+    for mask in (torch.tensor([True, False, True, True, False, False]), torch.rand(3, 6) > 0.5, torch.rand(2, 1, 6) > 0.5):
+        close(compiled(picked)(x, mask, index.abs()), picked(x, mask, index.abs()))
+        if mask.dim() < 3:
+            values = torch.randn(3, 6)
+            close(compiled(added)(x, mask, index, values), added(x, mask, index, values))
+    close(compiled(picked)(x[:, :0], torch.zeros(6, dtype=torch.bool), index), torch.full((3, 6), 7.0))
+
+
 def test_in_place_updates_reach_the_callers_tensors():
     def f(x, y):
         x.add_(1)

@@ -96,7 +96,7 @@ class Output:
     kind: str
     index: int = -1
     value: Any = None  # of a number: None, or a number, or a sympy expression
-    size: tuple = ()  # of a view: sympy expressions or ints
+    size: tuple = ()  # of a view, and of a program's result that leaves gaps in memory: sympy expressions or ints
     stride: tuple = ()
     offset: Any = 0  # relative to the first element of what it views
     place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
@@ -745,15 +745,16 @@ class _Writer:
 
     def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
         base = base_of(node)
+        made = self.with_gaps(node, value)
         if base is node or base.op not in ("placeholder", "call_function") or not isinstance(base.meta.get("val"), torch.Tensor):
-            return Output("program", value=node)
+            return made
         held = base.meta["val"]
         is_input = base in positions
         numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
         if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)) or not self.are_known(*numbers):
-            return Output("program", value=node)
+            return made
         if not is_input and (dims_in_memory(held) is None or (bases[base] == 1 and dims_in_memory(value) is not None)):
-            return Output("program", value=node)
+            return made
         return Output(
             "view" if is_input else "view_of",
             positions.get(base, -1),
@@ -762,6 +763,14 @@ class _Writer:
             stride=tuple(expression(s) for s in value.stride()),
             offset=expression(value.storage_offset()) - expression(held.storage_offset()),
         )
+
+    def with_gaps(self, node: torch.fx.Node, value: torch.Tensor) -> Output:
+        """A result of the program; where PyTorch's leaves gaps in memory, with its strides."""
+        made = Output("program", value=node)
+        numbers = [expression(number) for number in (*value.shape, *value.stride())]
+        if dims_in_memory(value) is None and 0 not in value.stride() and self.are_known(*numbers):
+            made.size, made.stride = tuple(numbers[: value.ndim]), tuple(numbers[value.ndim :])
+        return made
 
 
 def _bound(value: Any, otherwise: str) -> str:

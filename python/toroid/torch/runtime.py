@@ -48,6 +48,11 @@ def _view(tensor: torch.Tensor, size: tuple, stride: tuple, offset: int) -> torc
 _quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
 
 
+def _with_gaps(tensor: torch.Tensor, size: tuple, stride: tuple) -> torch.Tensor:
+    """A copy with these strides."""
+    return tensor.new_empty_strided(size, stride).copy_(tensor)
+
+
 def draw_seed() -> int:
     """A seed for one call, drawn from PyTorch's generator: torch.manual_seed decides it."""
     return int(torch.empty((), dtype=torch.int64).random_())
@@ -126,6 +131,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,
+        "with_gaps": _with_gaps,
         "InputError": errors.InputError,
         "CallError": CallError,
     }
@@ -136,6 +142,8 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
 
 
 def _output(output: Output, names: dict, lazy: list[int]) -> str:
+    if output.kind == "program" and output.stride:
+        return f"with_gaps(made[{output.index}], {tuple_text(output.size, names)}, {tuple_text(output.stride, names)})"
     if output.kind == "program":
         return f"made[{output.index}]"
     if output.kind == "argument":

@@ -101,10 +101,13 @@ AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool 
   return result;
 }
 
-std::vector<Tensor> indices_where(Tensor mask, std::vector<Tensor> indices) {
-  Builder& b = mask.builder();
-  for (Tensor& index : indices) {
-    if (index.defined()) index = b.where(mask, index, b.scalar(index.dtype(), sym::Expr(0)));
+std::vector<Tensor> indices_in_bounds(Tensor x, std::vector<Tensor> indices) {
+  Builder& b = x.builder();
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    Tensor& index = indices[dim];
+    if (!index.defined()) continue;
+    const sym::Expr size = x.sizes()[dim];
+    index = b.binary(ScalarOp::Min, b.binary(ScalarOp::Max, index, Scalar(-size)), Scalar(size - 1));
   }
   return indices;
 }

@@ -27,8 +27,8 @@ AdvancedIndex advanced_index(Tensor x, const std::vector<Tensor>& indices, bool 
 // `index` (rank 1, or 0) along one dim, whole dims elsewhere.
 AdvancedIndex index_one_dim(Tensor x, int64_t dim, Tensor index, bool may_be_negative = false);
 
-// The indices where `mask`, which they broadcast with, is true; elsewhere 0, which is in bounds.
-std::vector<Tensor> indices_where(Tensor mask, std::vector<Tensor> indices);
+// The indices, one a dim of x, undefined ones left out: those out of bounds are the nearest ones that are not.
+std::vector<Tensor> indices_in_bounds(Tensor x, std::vector<Tensor> indices);
 
 // Masks are Bool, or U8 as old models have them; undefined tensors are none.
 bool is_mask(Tensor index);

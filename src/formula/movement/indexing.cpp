@@ -16,7 +16,8 @@ Tensor index(Tensor x, const std::vector<Tensor>& indices) { return x.builder().
 
 Tensor masked_index(Tensor x, Tensor mask, const std::vector<Tensor>& indices, const Scalar& fill) {
   Builder& b = x.builder();
-  Tensor picked = index(x, indices_where(mask, indices));
+  if (x.numel().is_const(0)) return b.expand(b.scalar(x.dtype(), fill), b.broadcast(advanced_index(x, indices).sizes, mask.sizes()));
+  Tensor picked = index(x, indices_in_bounds(x, indices));
   return b.where(mask, picked, b.scalar(x.dtype(), fill));
 }
 

@@ -12,7 +12,7 @@ namespace toroid::formula {
 // x[indices], as advanced_index (basics/index_tensors.h) places the dims. Indices may be negative and count from the end.
 Tensor index(Tensor x, const std::vector<Tensor>& indices);
 
-// … where `mask` is true, which the indices broadcast with, and `fill` elsewhere; there the indices may be anything.
+// … where `mask` is true, which broadcasts to the result, and `fill` elsewhere; there the indices may be anything.
 Tensor masked_index(Tensor x, Tensor mask, const std::vector<Tensor>& indices, const Scalar& fill);
 
 // The slices of x along `dim` that `index`, a vector or a number, names; of x of rank 0 that is x.

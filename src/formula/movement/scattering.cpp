@@ -172,9 +172,8 @@ Tensor index_put(Tensor x, const std::vector<Tensor>& indices, Tensor values, bo
 
 Tensor masked_index_add(Tensor x, Tensor mask, const std::vector<Tensor>& indices, Tensor values) {
   Builder& b = x.builder();
-  const std::vector<Tensor> safe = indices_where(mask, indices);
   Tensor source = b.where(mask, values, b.scalar(values.dtype(), 0.0));
-  return combine_into(x, source, advanced_index(x, safe).per_dim, ScatterMode::Add);
+  return combine_into(x, source, advanced_index(x, indices_in_bounds(x, indices)).per_dim, ScatterMode::Add);
 }
 
 Tensor put(Tensor x, Tensor index, Tensor source, bool accumulate) {

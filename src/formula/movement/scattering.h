@@ -36,7 +36,7 @@ Tensor reduce_slices(Tensor x, int64_t dim, Tensor index, Tensor source, Scatter
 Tensor index_put(Tensor x, const std::vector<Tensor>& indices, Tensor values, bool accumulate);
 bool is_single_mask(const std::vector<Tensor>& indices);
 
-// x[indices] += values where `mask` is true, which the indices broadcast with; elsewhere they may be anything.
+// x[indices] += values where `mask` is true, which broadcasts with the values; elsewhere the indices may be anything.
 Tensor masked_index_add(Tensor x, Tensor mask, const std::vector<Tensor>& indices, Tensor values);
 
 // x as if it were a vector, with x[index] = source, or += with `accumulate`. Indices may be negative.
