@@ -21,7 +21,7 @@ INTERNALS = {
     "counts Inductor's kernels, or reads its counters": r"metrics\.|counters\[",
     "calls parts of Inductor": (
         r"compile_fx_inner|CompiledFxGraph|GraphLowering|V\.|torch\._inductor\.compile\(|codecache|\.fx_passes|register_lowering|lowering\."
-        r"|assertEqual\(torch\._inductor"
+        r"|assertEqual\(torch\._inductor|should_pad_bench|_low_memory_max_pool"
     ),
     "looks at Inductor's cache": r"fresh_inductor_cache|fresh_cache",
     "sets how Inductor writes its code": r"config\.patch\(.*(cpp|triton|debug)",

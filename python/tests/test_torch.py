@@ -120,6 +120,13 @@ def test_strides_that_leave_gaps_are_eagers():
                 assert torch.equal(actual, expected) and actual.stride() == expected.stride()
 
 
+def test_fewer_reflectors_than_columns():
+    for rows in (2, 0):
+        a, tau = torch.geqrf(torch.randn(3, rows, 5))
+        other = torch.randn(3, rows, 4)
+        close(compiled(torch.ormqr)(a, tau, other), torch.ormqr(a, tau, other))
+
+
 def test_paddings_that_become_crops():
     def gradient(low, high, x, given):
         return torch.ops.aten.reflection_pad2d_backward(given, x, [1, low, high, 2])

@@ -319,3 +319,18 @@ def test_a_gradient_in_parts_takes_what_is_kept_as_it_was_traced():
         torch.compile(twin, backend="toroid")(x).square().mean().backward()
     for ours, eagers in zip(twin.parameters(), model.parameters()):
         close(ours.grad, eagers.grad)
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16))
+def test_batch_norms_of_16_bits(dtype):
+    # PyTorch's fake running statistics are float32.
+    eager = nn.BatchNorm2d(5).to(dtype)
+    module = copy.deepcopy(eager)
+    x, given = torch.randn(4, 5, 6, 6, dtype=dtype), torch.randn(4, 5, 6, 6, dtype=dtype)
+    results = []
+    for each, call in ((eager, eager), (module, compiled(module))):
+        own = x.clone().requires_grad_()
+        y = call(own)
+        y.backward(given)
+        results.append((y, own.grad, each.weight.grad, each.bias.grad, each.running_mean, each.running_var))
+    close(results[1], results[0], 2e-3 if dtype == torch.float16 else 2e-2)

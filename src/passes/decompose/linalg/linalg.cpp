@@ -263,6 +263,7 @@ std::vector<Tensor> householder_product(Decomposer&, const Args& a) {
 
 std::vector<Tensor> ormqr(Decomposer&, const Args& a) {
   Tensor x = matrix(a, "self"), tau = matrix(a, "input2"), C = matrix(a, "input3");
+  if (tau.size(-1) != x.size(-1)) x = x.builder().slice(x, x.rank() - 1, 0, tau.size(-1));  // there may be fewer reflectors than columns
   return {kernel("ormqr", {x, tau, C}, {like(C, C.sizes())}, {flag(a.flag("left")), flag(a.flag("transpose"))})[0]};
 }
 

@@ -74,16 +74,16 @@ std::vector<Tensor> native_batch_norm_no_training(Decomposer& d, const Args& a) 
   return with_statistics(d, normalize_batch(a, false), false);
 }
 
-// What the running statistics become, as further results.
-void append_running(const Args& a, const formula::BatchNorm& norm, std::vector<Tensor>& results) {
-  results.push_back(norm.running_mean.defined() ? norm.running_mean : a.tensor("running_mean"));
-  results.push_back(norm.running_variance.defined() ? norm.running_variance : a.tensor("running_var"));
+// What the running statistics become, as further results. PyTorch records wider ones than it has where they are of 16 bits.
+void append_running(Decomposer& d, const Args& a, const formula::BatchNorm& norm, std::vector<Tensor>& results) {
+  results.push_back(as_recorded(d, results.size(), norm.running_mean.defined() ? norm.running_mean : a.tensor("running_mean")));
+  results.push_back(as_recorded(d, results.size(), norm.running_variance.defined() ? norm.running_variance : a.tensor("running_var")));
 }
 
 std::vector<Tensor> native_batch_norm_updating(Decomposer& d, const Args& a) {
   const formula::BatchNorm norm = normalize_batch(a, a.flag("training"));
   std::vector<Tensor> results = with_statistics(d, norm, a.flag("training"));
-  append_running(a, norm, results);
+  append_running(d, a, norm, results);
   return results;
 }
 
@@ -91,7 +91,7 @@ std::vector<Tensor> batch_norm_with_update(Decomposer& d, const Args& a) {
   const formula::BatchNorm norm = normalize_batch(a, true);
   std::vector<Tensor> results = with_statistics(d, norm, true);
   results.push_back(d.b.full({0}, DType::U8, sym::Expr(0)));  // the space cuDNN would reserve
-  append_running(a, norm, results);
+  append_running(d, a, norm, results);
   return results;
 }
 
