@@ -14,7 +14,7 @@ import warnings
 
 # What the source of a test mentions that looks at Inductor itself, and what that is.
 INTERNALS = {
-    "reads the code that Inductor writes": (
+    "reads code or texts that PyTorch's compilers write": (
         r"FileCheck|run_and_get_|_run_and_assert|run_fw_bw|get_code\(|generated_kernel|GeneratedKernel|run_and_log|assertIn\(\s*\"|expectedInline"
         r"|log_format"
     ),
@@ -98,7 +98,7 @@ def why_left_out(test: unittest.TestCase, module) -> str | None:
     for reason, pattern in INTERNALS.items():
         found = re.search(pattern, source)
         if found:
-            return f"{reason}: {found.group()}"
+            return f"{reason}: {' '.join(found.group().split())}"
     return None
 
 
