@@ -53,7 +53,7 @@ std::string program_cmake(const std::string& target, const PackageSources& sourc
 std::string readme(const std::string& target, const CompiledModel& model) {
   return fmt::format(
       "# {0}\n\n"
-      "The model {1}, compiled by toroid {2}, as sources. They need CMake, g++ 12 or newer or clang++ for C++20, and the C library:\n\n"
+      "The model {1}, compiled by toroid {2}, as sources. They need CMake, g++ or clang++ for C++17, and the C library:\n\n"
       "```sh\n"
       "cmake -G Ninja -B build && cmake --build build      # or another generator of CMake's\n"
       "build/example build/{0}.so      # what it takes and gives, and a call on zeros\n"

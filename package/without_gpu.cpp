@@ -27,13 +27,13 @@ void ProgramOnDevice::Delete::operator()(ProgramOnDevice*) const {}
 ProgramOnDevice::Owner ProgramOnDevice::load(const Device&, RuntimePool&, const ToroidProgram&, const ToroidGpuProgram&, DeviceWeights&) {
   refuse();
 }
-void ProgramOnDevice::run(const Call&, std::span<const std::span<const std::byte>>, std::vector<HostTensor>&) { refuse(); }
-void ProgramOnDevice::start(const Call&, std::span<const std::span<const std::byte>>, std::span<DeviceTensor>, StreamHandle) { refuse(); }
+void ProgramOnDevice::run(const Call&, Span<const Span<const std::byte>>, std::vector<HostTensor>&) { refuse(); }
+void ProgramOnDevice::start(const Call&, Span<const Span<const std::byte>>, Span<DeviceTensor>, StreamHandle) { refuse(); }
 void ProgramOnDevice::wait() { refuse(); }
 bool CudaCallbacks::has_failed() const { refuse(); }
-DeviceTimes ProgramOnDevice::time(const Call&, std::span<const std::span<const std::byte>>, const DeviceTimesOptions&) { refuse(); }
+DeviceTimes ProgramOnDevice::time(const Call&, Span<const Span<const std::byte>>, const DeviceTimesOptions&) { refuse(); }
 void ProgramOnDevice::forget_buffer(size_t) { refuse(); }
-void ProgramOnDevice::read_buffer(size_t, std::span<std::byte>) { refuse(); }
+void ProgramOnDevice::read_buffer(size_t, Span<std::byte>) { refuse(); }
 void ProgramOnDevice::use_weights(const Weights&) { refuse(); }
 std::shared_ptr<DeviceWeights> DeviceWeights::make() { refuse(); }
 

@@ -251,6 +251,7 @@ run_test() {
   if [[ $preset == release ]]; then
     check_command "an installed toroid" tests/install_test.sh "$folder"
     check_command "sources of packages link" tests/run_source_test.sh "$folder"
+    check_command "sources of packages are C++17" tests/cpp17_test.sh "$folder"
     check_command "pages that show code" tests/pages_test.sh "$folder"
     check_packages_on_gpu
   fi

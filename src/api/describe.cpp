@@ -19,7 +19,7 @@ ToroidStatus described(F&& f) noexcept {
 }
 
 template <class Row>
-const Row& row_at(std::span<const Row> all, int32_t i, const char* what) {
+const Row& row_at(Span<const Row> all, int32_t i, const char* what) {
   if (i < 0 || static_cast<size_t>(i) >= all.size())
     fail(TOROID_ERROR_ARGUMENT, "there are {} {}s, and number {} is asked for", all.size(), what, i);
   return all[static_cast<size_t>(i)];
@@ -76,7 +76,7 @@ ToroidStatus model_input(const ToroidModel* model, int32_t i, ToroidTensorInfo* 
 ToroidStatus model_output(const ToroidModel* model, int32_t i, ToroidTensorInfo* info) {
   return described([&] {
     const SharedModel& shared = shared_of(model);
-    const int32_t position = row_at(std::span<const int32_t>(shared.outputs), i, "output");
+    const int32_t position = row_at(Span<const int32_t>(shared.outputs), i, "output");
     const ToroidOutputInfo& output = general_variant(shared.program->tables()).outputs[position];
     fill(info,
          {0, output.name, output.type, output.target, dlpack_dtype(static_cast<DType>(output.dtype)), output.rank, output.kind,
@@ -99,7 +99,7 @@ ToroidStatus model_guard(const ToroidModel* model, int32_t i, const char** text)
     require_pointer(text, "text");
     std::vector<int32_t> guards(contract.guards, contract.guards + contract.num_guards);
     guards.insert(guards.end(), contract.later_guards, contract.later_guards + contract.num_later_guards);
-    *text = contract.expressions[row_at(std::span<const int32_t>(guards), i, "guard")].text;
+    *text = contract.expressions[row_at(Span<const int32_t>(guards), i, "guard")].text;
   });
 }
 
@@ -133,7 +133,7 @@ ToroidStatus model_output_sizes(const ToroidModel* model, const DLTensor* const*
                                 int32_t rank, char* message, size_t message_size) {
   return guarded(TOROID_ERROR_INPUT, message, message_size, [&] {
     const SharedModel& shared = shared_of(model);
-    const auto position = static_cast<size_t>(row_at(std::span<const int32_t>(shared.outputs), output, "output"));
+    const auto position = static_cast<size_t>(row_at(Span<const int32_t>(shared.outputs), output, "output"));
     const auto [variant, bound] = shared.program->find_variant(shapes_of(inputs, num_inputs));
     const LoadedVariant& its = shared.program->variants()[variant];
     const ToroidOutputInfo& info = its.tables.outputs[position];

@@ -9,6 +9,7 @@
 #include <forward_list>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 
 #include "api/structs.h"
 
@@ -35,6 +36,11 @@ class Use {
   std::atomic<int> state_{kIdle};
 };
 
+template <class Handle, class = void>
+struct HasUse : std::false_type {};
+template <class Handle>
+struct HasUse<Handle, std::void_t<decltype(Handle::use)>> : std::true_type {};
+
 // Handle: {uint64_t mark = 0; std::unique_ptr<Value> value; Handle* next_closed = nullptr;}, a constant kMark, and for some `Use use`.
 template <class Handle>
 class Handles {
@@ -56,7 +62,7 @@ class Handles {
       handle = &all.blocks_.front()[--all.unused_];
     }
     handle->value = std::move(value);
-    if constexpr (requires { handle->use; }) handle->use.open();
+    if constexpr (HasUse<Handle>::value) handle->use.open();
     __atomic_store_n(&handle->mark, Handle::kMark, __ATOMIC_RELEASE);
     return handle;
   }
@@ -66,7 +72,7 @@ class Handles {
     if (!is_open(handle)) return;
     uint64_t mark = Handle::kMark;
     if (!__atomic_compare_exchange_n(&handle->mark, &mark, uint64_t{0}, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
-    if constexpr (requires { handle->use; }) {
+    if constexpr (HasUse<Handle>::value) {
       if (!handle->use.close()) return;
     }
     destroy(handle);

@@ -39,7 +39,7 @@ collectives::Communicator communicator_of(const ToroidCommunicator* given) {
   if (its.processes < 1 || its.rank < 0 || its.rank >= its.processes)
     fail(TOROID_ERROR_ARGUMENT, "'communicator' is process {} of {}", its.rank, its.processes);
   if (its.mpi == 0 && its.nccl == nullptr) fail(TOROID_ERROR_ARGUMENT, "'communicator' has neither MPI's nor NCCL's");
-  return {.mpi = its.mpi, .nccl = its.nccl, .rank = its.rank, .processes = its.processes};
+  return {/*mpi=*/its.mpi, /*nccl=*/its.nccl, /*rank=*/its.rank, /*processes=*/its.processes};
 }
 
 std::string conditions_of(const ToroidVariant& variant) {
@@ -78,7 +78,7 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
     with_typed_memory("loading a program", [&] {
       const std::vector<PublicKey> keys = keys_of(options);
       Trust trust{keys};
-      const PackageChecks checks{.trust = keys.empty() ? nullptr : &trust, .are_weights = options.unchecked_weights == 0};
+      const PackageChecks checks{/*trust=*/keys.empty() ? nullptr : &trust, /*are_weights=*/options.unchecked_weights == 0};
       const char* const weights = options.weights;
       if (weights != nullptr && *weights == '\0') fail(TOROID_ERROR_PACKAGE, "'weights' is no path");
       shared->program =

@@ -74,8 +74,7 @@ DLDevice dlpack_device(std::optional<int> gpu) {
 }
 
 // Room for `inline_bytes` elements is behind the struct; then `data` is there.
-Managed* make_managed(DLDevice device, DType dtype, std::span<const int64_t> sizes, size_t inline_bytes,
-                      const HostMemory* memory = nullptr) {
+Managed* make_managed(DLDevice device, DType dtype, Span<const int64_t> sizes, size_t inline_bytes, const HostMemory* memory = nullptr) {
   const size_t rank = sizes.size(), head = aligned(sizeof(Managed) + 2 * rank * sizeof(int64_t)), all = head + aligned(inline_bytes);
   void* block = nullptr;
   if (memory == nullptr) {
@@ -103,7 +102,7 @@ Managed* make_managed(DLDevice device, DType dtype, std::span<const int64_t> siz
   return managed;
 }
 
-DLManagedTensor* make_on_host(OutputMemory& memory, const HostMemory* host, DType dtype, std::span<const int64_t> sizes) {
+DLManagedTensor* make_on_host(OutputMemory& memory, const HostMemory* host, DType dtype, Span<const int64_t> sizes) {
   const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes));
   if (bytes < kMostInline || host != nullptr)
     return &make_managed(dlpack_device({}), dtype, sizes, std::max<size_t>(bytes, 1), host)->tensor;
@@ -114,7 +113,7 @@ DLManagedTensor* make_on_host(OutputMemory& memory, const HostMemory* host, DTyp
   return &managed->tensor;
 }
 
-DLManagedTensor* make_on_gpu(int gpu, DType dtype, std::span<const int64_t> sizes) {
+DLManagedTensor* make_on_gpu(int gpu, DType dtype, Span<const int64_t> sizes) {
   Managed* const managed = make_managed(dlpack_device(gpu), dtype, sizes, 0);
   try {
     managed->on_gpu.emplace(gpu, static_cast<size_t>(bytes_of(dtype, sizes)));
@@ -127,7 +126,7 @@ DLManagedTensor* make_on_gpu(int gpu, DType dtype, std::span<const int64_t> size
 }
 
 // The bytes between the lowest and the highest element of a tensor; none where it has no elements.
-std::span<const std::byte> extent_of(const InputView& view) {
+Span<const std::byte> extent_of(const InputView& view) {
   if (std::find(view.sizes.begin(), view.sizes.end(), 0) != view.sizes.end()) return {};
   const Reach reach = reach_of(view.sizes, view.strides, size_bytes(view.dtype));
   const int64_t before = *reach.before.value(), behind = *reach.behind.value();  // view_of knows that all elements have addresses
@@ -141,7 +140,7 @@ bool has_elements_apart(const InputView& view) {
   return are_apart(view.sizes, distances);
 }
 
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+bool overlap(Span<const std::byte> a, Span<const std::byte> b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 
@@ -161,20 +160,20 @@ std::optional<int> RunOutputs::gpu_of(size_t output) const {
 }
 DLDevice RunOutputs::device_of(size_t output) const { return dlpack_device(gpu_of(output)); }
 
-void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, std::span<const InputView> inputs, std::optional<int> gpu) {
+void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, Span<const InputView> inputs, std::optional<int> gpu) {
   options_ = &options;
   made_ = made;
   gpu_ = gpu;
   memory_.begin_call();
   if (options.into == nullptr) return;
-  std::vector<std::span<const std::byte>> written;
+  std::vector<Span<const std::byte>> written;
   for (size_t i = 0; i < count_; ++i) {
     if (options.into[i] == nullptr) continue;
     const InputView view = view_of(options.into[i], "the memory for output", static_cast<int32_t>(i),
                                    device_of(static_cast<size_t>(model_->outputs[i])), true);
     if (view.strides != nullptr && !has_elements_apart(view))
       fail(TOROID_ERROR_INPUT, "the memory for output {} has several elements at one place", i);
-    const std::span<const std::byte> place = extent_of(view);
+    const Span<const std::byte> place = extent_of(view);
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (overlap(place, extent_of(inputs[k])))
         fail(TOROID_ERROR_INPUT, Help{"give each memory of its own"}, "the memory for output {} overlaps input {}", i, k);
@@ -185,7 +184,7 @@ void RunOutputs::begin(const ToroidRunOptions& options, DLManagedTensor** made, 
   }
 }
 
-void* RunOutputs::place_into(size_t output, const DLTensor& into, DType dtype, std::span<const int64_t> sizes) {
+void* RunOutputs::place_into(size_t output, const DLTensor& into, DType dtype, Span<const int64_t> sizes) {
   const int32_t position = positions_[output];
   const InputView view = view_of(&into, "the memory for output", position, device_of(output), true);
   if (view.dtype != dtype || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end()))
@@ -199,7 +198,7 @@ void* RunOutputs::place_into(size_t output, const DLTensor& into, DType dtype, s
   return later_.back().value.mutable_data<std::byte>();
 }
 
-void* RunOutputs::place(size_t output, DType dtype, std::span<const int64_t> sizes) {
+void* RunOutputs::place(size_t output, DType dtype, Span<const int64_t> sizes) {
   const auto position = static_cast<size_t>(positions_[output]);
   if (options_->into != nullptr && options_->into[position] != nullptr) return place_into(output, *options_->into[position], dtype, sizes);
   if (options_->allocate_output == nullptr) {

@@ -3,10 +3,10 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "api/model.h"
+#include "base/span.h"
 #include "runtime/program/executable.h"
 #include "runtime/program/output_memory.h"
 #include "toroid/toroid.h"
@@ -19,8 +19,8 @@ class RunOutputs final : public OutputAllocator {
   ~RunOutputs() { drop(); }
 
   // Throws Refusal for tensors in options.into that are none. `gpu`: where outputs are, if not in the process's memory.
-  void begin(const ToroidRunOptions& options, DLManagedTensor** made, std::span<const InputView> inputs, std::optional<int> gpu);
-  void* place(size_t output, DType dtype, std::span<const int64_t> sizes) override;
+  void begin(const ToroidRunOptions& options, DLManagedTensor** made, Span<const InputView> inputs, std::optional<int> gpu);
+  void* place(size_t output, DType dtype, Span<const int64_t> sizes) override;
   // Of a run on a GPU: the output is in memory that somebody else keeps.
   void lend(size_t output, const DeviceTensor& tensor);
   // The run has succeeded: writes what could not be written in its place.
@@ -34,7 +34,7 @@ class RunOutputs final : public OutputAllocator {
     HostTensor value;
     const DLTensor* into;
   };
-  void* place_into(size_t output, const DLTensor& into, DType dtype, std::span<const int64_t> sizes);
+  void* place_into(size_t output, const DLTensor& into, DType dtype, Span<const int64_t> sizes);
 
   std::shared_ptr<const SharedModel> model_;
   std::vector<int32_t> positions_;  // of the interface, by output of the program

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/affixes.h"
 #include "base/machine/out_of_memory.h"
 
 namespace toroid::api {
@@ -12,7 +13,7 @@ namespace {
 void keep(std::string& message, std::string_view text) noexcept {
   constexpr std::string_view kPrefix = "error: ";
   try {
-    message = text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text;
+    message = starts_with(text, kPrefix) ? text.substr(kPrefix.size()) : text;
   } catch (const std::exception&) {
     message.clear();
   }

@@ -29,12 +29,11 @@ class Refusal : public Error {
 [[noreturn]] void fail_with(ToroidStatus status, std::string_view help, std::string_view text,
                             std::initializer_list<FormatArgument> arguments);
 template <class... Arguments>
-[[noreturn]] inline void fail(ToroidStatus status, FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+[[noreturn]] inline void fail(ToroidStatus status, FormatText<NotDeduced<Arguments>...> text, const Arguments&... arguments) {
   fail_with(status, "", text.text, {FormatArgument(arguments)...});
 }
 template <class... Arguments>
-[[noreturn]] inline void fail(ToroidStatus status, Help help, FormatText<std::type_identity_t<Arguments>...> text,
-                              const Arguments&... arguments) {
+[[noreturn]] inline void fail(ToroidStatus status, Help help, FormatText<NotDeduced<Arguments>...> text, const Arguments&... arguments) {
   fail_with(status, help.text, text.text, {FormatArgument(arguments)...});
 }
 

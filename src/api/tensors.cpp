@@ -38,7 +38,7 @@ bool lies_in_memory(const DLTensor& tensor, int64_t width) {
 
 }  // namespace
 
-Reach reach_of(std::span<const int64_t> sizes, const int64_t* strides, int64_t width) {
+Reach reach_of(Span<const int64_t> sizes, const int64_t* strides, int64_t width) {
   Reach reach = {0, width};
   int64_t contiguous = width;
   for (size_t d = sizes.size(); d-- > 0;) {

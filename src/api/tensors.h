@@ -2,9 +2,9 @@
 #pragma once
 
 #include <optional>
-#include <span>
 
 #include "base/checked.h"
+#include "base/span.h"
 #include "runtime/program/executable.h"
 #include "toroid/toroid.h"
 
@@ -20,7 +20,7 @@ std::optional<DType> dtype_of(DLDataType dtype);
 struct Reach {
   Checked before, behind;
 };
-Reach reach_of(std::span<const int64_t> sizes, const int64_t* strides, int64_t width);
+Reach reach_of(Span<const int64_t> sizes, const int64_t* strides, int64_t width);
 
 // Throws Refusal for null and misaligned pointers, a tensor that is no such, and one that is in the memory of another device.
 // `what` and `position` name it. needs_data: where its elements are read or written.

@@ -13,7 +13,7 @@ namespace {
 
 size_t position_of(const ToroidProgram& program, const char* name) {
   require_pointer(name, "name");
-  const std::span<const ToroidConstantInfo> all = rows(program.constants, program.num_constants);
+  const Span<const ToroidConstantInfo> all = rows(program.constants, program.num_constants);
   const auto found = std::find_if(
       all.begin(), all.end(), [&](const ToroidConstantInfo& constant) { return *name != '\0' && std::string_view(constant.name) == name; });
   if (found == all.end()) fail(TOROID_ERROR_NOT_FOUND, "the model has no weight '{}'", name);
@@ -35,7 +35,7 @@ LoadedProgram::NewValue new_value(const SharedModel& model, const char* name, co
                          reinterpret_cast<uintptr_t>(tensor) % alignof(DLTensor) == 0 &&
                          static_cast<int32_t>(tensor->device.device_type) == kDLCUDA;
   InputView view = view_of(tensor, "tensor", number, is_on_gpu ? tensor->device : kProcessor, true);
-  const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
+  const Span<const int64_t> sizes = rows(constant.sizes, constant.rank);
   if (view.dtype != static_cast<DType>(constant.dtype) || !std::equal(sizes.begin(), sizes.end(), view.sizes.begin(), view.sizes.end()))
     fail(TOROID_ERROR_INPUT, "the new value of weight '{}' is {}{}, and the weight is {}", name, to_string(view.dtype),
          shape_text(view.sizes), constant.type);
@@ -59,7 +59,7 @@ ToroidStatus model_read_weight(const ToroidModel* model, const char* name, void*
     const LoadedProgram& program = *shared_of(model).program;
     const size_t position = position_of(program.tables(), name);
     const ToroidConstantInfo& constant = program.tables().constants[position];
-    const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
+    const Span<const int64_t> sizes = rows(constant.sizes, constant.rank);
     const auto dtype = static_cast<DType>(constant.dtype);
     const auto needed = static_cast<size_t>(bytes_of(dtype, sizes));
     if (bytes != needed) fail(TOROID_ERROR_ARGUMENT, "weight '{}' has {} bytes, and 'bytes' is {}", name, needed, bytes);

@@ -5,6 +5,8 @@
 
 #include <variant>
 
+#include "base/affixes.h"
+
 namespace toroid {
 namespace {
 PerThread<std::vector<std::variant<std::string, std::function<std::string()>>>> context_stack;
@@ -43,7 +45,7 @@ Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::m
 
 Error& Error::at(std::string location) {
   size_t position = 0;
-  while (position < locations_.size() && !locations_[position].starts_with("while ")) ++position;
+  while (position < locations_.size() && !starts_with(locations_[position], "while ")) ++position;
   locations_.insert(locations_.begin() + static_cast<ptrdiff_t>(position), std::move(location));
   refresh();
   return *this;

@@ -69,8 +69,7 @@ class Error : public std::exception {
 class ErrorContext {
  public:
   template <class... Args>
-  explicit ErrorContext(FormatText<std::type_identity_t<Args>...> format, const Args&... args)
-      : ErrorContext(Text{formatted(format, args...)}) {}
+  explicit ErrorContext(FormatText<NotDeduced<Args>...> format, const Args&... args) : ErrorContext(Text{formatted(format, args...)}) {}
   ~ErrorContext();
   ErrorContext(const ErrorContext&) = delete;
   ErrorContext& operator=(const ErrorContext&) = delete;
@@ -96,16 +95,24 @@ class LazyErrorContext {
 [[noreturn]] void internal_error_with(const char* file, int line, const char* condition, std::string_view text,
                                       std::initializer_list<FormatArgument> arguments);
 template <class... Arguments>
-[[noreturn]] inline void internal_error(const char* file, int line, const char* condition,
-                                        FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+[[noreturn]] inline void internal_error(const char* file, int line, const char* condition, FormatText<NotDeduced<Arguments>...> text,
+                                        const Arguments&... arguments) {
   internal_error_with(file, line, condition, text.text, {FormatArgument(arguments)...});
 }
 
 }  // namespace toroid
 
-// A broken invariant of toroid itself. Extra arguments are those of formatted().
-#define TOROID_CHECK(condition, ...)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
-      ::toroid::internal_error(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
+// A broken invariant of toroid itself: TOROID_CHECK(condition), or with up to nine more arguments, which are those of formatted().
+#define TOROID_CHECK(...)                                                                                                            \
+  TOROID_CHECK_NAMED(__VA_ARGS__, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, WITH_TEXT, \
+                     ALONE, )                                                                                                        \
+  (__VA_ARGS__)
+#define TOROID_CHECK_NAMED(a, b, c, d, e, f, g, h, i, j, name, ...) TOROID_CHECK_##name
+#define TOROID_CHECK_ALONE(condition)                                                                \
+  do {                                                                                               \
+    if (__builtin_expect(!(condition), 0)) ::toroid::internal_error(__FILE__, __LINE__, #condition); \
+  } while (false)
+#define TOROID_CHECK_WITH_TEXT(condition, ...)                                                                    \
+  do {                                                                                                            \
+    if (__builtin_expect(!(condition), 0)) ::toroid::internal_error(__FILE__, __LINE__, #condition, __VA_ARGS__); \
   } while (false)

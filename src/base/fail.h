@@ -19,12 +19,11 @@ struct Help {
 [[noreturn]] void fail_with(ErrorKind kind, std::string_view help, std::string_view text, std::initializer_list<FormatArgument> arguments);
 
 template <class... Arguments>
-[[noreturn]] inline void fail(ErrorKind kind, FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+[[noreturn]] inline void fail(ErrorKind kind, FormatText<NotDeduced<Arguments>...> text, const Arguments&... arguments) {
   fail_with(kind, "", text.text, {FormatArgument(arguments)...});
 }
 template <class... Arguments>
-[[noreturn]] inline void fail(ErrorKind kind, Help help, FormatText<std::type_identity_t<Arguments>...> text,
-                              const Arguments&... arguments) {
+[[noreturn]] inline void fail(ErrorKind kind, Help help, FormatText<NotDeduced<Arguments>...> text, const Arguments&... arguments) {
   fail_with(kind, help.text, text.text, {FormatArgument(arguments)...});
 }
 

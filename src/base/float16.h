@@ -5,8 +5,9 @@
 // through float, again as PyTorch does.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+#include "base/bits.h"
 
 namespace toroid {
 
@@ -14,13 +15,13 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  explicit constexpr BFloat16(float value) : bits(rounded(std::bit_cast<uint32_t>(value))) {}
+  explicit BFloat16(float value) : bits(rounded(bit_cast<uint32_t>(value))) {}
   static constexpr BFloat16 from_bits(uint16_t bits) {
-    BFloat16 result(0.0f);
+    BFloat16 result;
     result.bits = bits;
     return result;
   }
-  explicit constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  explicit operator float() const { return bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
  private:
   static constexpr uint16_t rounded(uint32_t f) {
@@ -34,13 +35,13 @@ struct Float16 {
   uint16_t bits = 0;
 
   Float16() = default;
-  explicit constexpr Float16(float value) : bits(rounded(std::bit_cast<uint32_t>(value))) {}
+  explicit Float16(float value) : bits(rounded(bit_cast<uint32_t>(value))) {}
   static constexpr Float16 from_bits(uint16_t bits) {
-    Float16 result(0.0f);
+    Float16 result;
     result.bits = bits;
     return result;
   }
-  explicit constexpr operator float() const { return std::bit_cast<float>(widened(bits)); }
+  explicit operator float() const { return bit_cast<float>(widened(bits)); }
 
  private:
   static constexpr uint16_t rounded(uint32_t f) {
@@ -70,7 +71,7 @@ struct Float16 {
     if (exponent == 31) return sign | 0x7f800000u | (fraction << 13);
     if (exponent != 0) return sign | ((exponent + 112) << 23) | (fraction << 13);
     if (fraction == 0) return sign;
-    const uint32_t leading = static_cast<uint32_t>(std::bit_width(fraction)) - 1;  // the value is fraction * 2^-24
+    const uint32_t leading = static_cast<uint32_t>(bit_width(fraction)) - 1;  // the value is fraction * 2^-24
     return sign | ((leading + 103) << 23) | ((fraction << (23 - leading)) & 0x7fffffu);
   }
 };

@@ -8,8 +8,10 @@
 namespace toroid {
 namespace {
 
-static_assert(BFloat16(1.0f).bits == 0x3f80);
-static_assert(float(Float16::from_bits(0x3c00)) == 1.0f);
+TEST(Float16, HasTheBitsOfOne) {
+  EXPECT_EQ(BFloat16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(float(Float16::from_bits(0x3c00)), 1.0f);
+}
 
 // The nearest representable value by definition: search all 65536 of them.
 template <class Half>

@@ -9,7 +9,8 @@
 namespace toroid {
 namespace {
 
-void append_integer(std::string& text, auto value) {
+template <class Integer>
+void append_integer(std::string& text, Integer value) {
   char digits[24];
   const std::to_chars_result end = std::to_chars(digits, digits + sizeof digits, value);
   text.append(digits, end.ptr);

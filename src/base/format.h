@@ -6,13 +6,13 @@
 // digits that give it back. There are no other braces and no options; the compiler refuses another number of arguments than of places.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
+
+#include "base/language.h"
 
 namespace toroid {
 
@@ -24,9 +24,12 @@ class FormatArgument {
   FormatArgument(const char* text) : FormatArgument(std::string_view(text)) {}
   FormatArgument(char letter) : kind_(Kind::Letter), letter_(letter) {}
   FormatArgument(bool value) : FormatArgument(std::string_view(value ? "true" : "false")) {}
-  FormatArgument(std::signed_integral auto value) : kind_(Kind::Signed), signed_(value) {}
-  FormatArgument(std::unsigned_integral auto value) : kind_(Kind::Unsigned), unsigned_(value) {}
-  FormatArgument(std::floating_point auto value) : kind_(Kind::Number), number_(value) {}
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer> && std::is_signed_v<Integer>, int> = 0>
+  FormatArgument(Integer value) : kind_(Kind::Signed), signed_(value) {}
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer> && std::is_unsigned_v<Integer>, int> = 0>
+  FormatArgument(Integer value) : kind_(Kind::Unsigned), unsigned_(value) {}
+  template <class Number, std::enable_if_t<std::is_floating_point_v<Number>, int> = 0>
+  FormatArgument(Number value) : kind_(Kind::Number), number_(value) {}
 
   void append_to(std::string& text) const;
 
@@ -42,11 +45,19 @@ class FormatArgument {
   };
 };
 
+// T, which a parameter of this type takes no part in finding out.
+template <class T>
+struct NotDeducedType {
+  using Type = T;
+};
+template <class T>
+using NotDeduced = typename NotDeducedType<T>::Type;
+
 template <class... Arguments>
 struct FormatText {
-  template <class Text>
-  requires std::convertible_to<const Text&, std::string_view>
-  consteval FormatText(const Text& literal) : text(literal) {
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text&, std::string_view>>>
+  TOROID_CONSTEVAL FormatText(const Text& literal) : text(literal) {
+#if __cplusplus >= 202002L
     size_t places = 0;
     for (size_t i = 0; i < text.size(); ++i) {
       if (text[i] != '{') continue;
@@ -54,6 +65,7 @@ struct FormatText {
       ++places;
     }
     if (places != sizeof...(Arguments)) throw "another number of arguments than of places";
+#endif
   }
   std::string_view text;
 };
@@ -61,7 +73,7 @@ struct FormatText {
 std::string format_arguments(std::string_view text, std::initializer_list<FormatArgument> arguments);
 
 template <class... Arguments>
-std::string formatted(FormatText<std::type_identity_t<Arguments>...> text, const Arguments&... arguments) {
+std::string formatted(FormatText<NotDeduced<Arguments>...> text, const Arguments&... arguments) {
   return format_arguments(text.text, {FormatArgument(arguments)...});
 }
 
@@ -69,7 +81,7 @@ std::string formatted(FormatText<std::type_identity_t<Arguments>...> text, const
 std::string hex(uint64_t number);
 
 // The elements with `between` between them.
-template <std::ranges::input_range Range>
+template <class Range>
 std::string joined(const Range& range, std::string_view between) {
   std::string text;
   bool is_first = true;

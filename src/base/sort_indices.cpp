@@ -4,7 +4,7 @@
 
 namespace toroid {
 
-void sort_indices(std::span<size_t> indices, bool (*is_before)(const void* order, size_t a, size_t b), const void* order) {
+void sort_indices(Span<size_t> indices, bool (*is_before)(const void* order, size_t a, size_t b), const void* order) {
   if (indices.size() < 2) return;  // qsort_r takes no null
   struct Order {
     bool (*is_before)(const void*, size_t, size_t);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -44,7 +45,7 @@ class Cursor {
   // Where reading stopped, before any spaces.
   size_t here() const { return at_; }
   bool at_end() { return place() == text_.size(); }
-  bool next_is(std::string_view token) { return text_.substr(place()).starts_with(token); }
+  bool next_is(std::string_view token) { return starts_with(text_.substr(place()), token); }
   bool accept(std::string_view token) {
     if (!next_is(token)) return false;
     at_ += token.size();
@@ -69,7 +70,7 @@ class Cursor {
   // Letters, digits, '_', '.' and, in an operation's name, "::".
   std::string word(std::string_view wanted, bool with_colons = false) {
     const size_t start = place();
-    while (at_ < text_.size() && (is_word_part(text_[at_]) || (with_colons && text_.substr(at_).starts_with("::")))) {
+    while (at_ < text_.size() && (is_word_part(text_[at_]) || (with_colons && starts_with(text_.substr(at_), "::")))) {
       at_ += text_[at_] == ':' ? 2 : 1;
     }
     if (at_ == start) fail(formatted("expected {}", wanted));

@@ -57,7 +57,7 @@ void take_levels(CompiledModel& model, const CompileModelOptions& options, const
 
 // A program from the cache, in the place of all the work.
 void take(CompiledModel& model, GraphCache::Found found, std::span<const ConstantData> imported, std::shared_ptr<const MappedFile> file) {
-  const std::span<const std::byte> bytes = file ? file->bytes() : std::span<const std::byte>();
+  const Span<const std::byte> bytes = file ? file->bytes() : Span<const std::byte>();
   model.kernels = found.graph.kernels;
   model.kernel_calls = found.graph.kernel_calls;
   model.library_calls = found.graph.library_calls;
@@ -71,7 +71,7 @@ void take(CompiledModel& model, GraphCache::Found found, std::span<const Constan
 
 // Throws when the file of a constant was changed since it was imported.
 void refuse_changed(std::span<const ConstantData> constants) {
-  std::vector<std::span<const std::byte>> memory;
+  std::vector<Span<const std::byte>> memory;
   for (const ConstantData& constant : constants) memory.push_back(constant.bytes);
   refuse_changed_files(memory);
 }
@@ -212,7 +212,7 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
 
 CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {
   const auto file = std::make_shared<const MappedFile>(path);
-  const std::span<const std::byte> bytes = file->bytes();
+  const Span<const std::byte> bytes = file->bytes();
   try {
     return compile_mapped(file, options);
   } catch (const Error&) {
@@ -259,7 +259,7 @@ CompiledModel CompileSession::compile_mapped(const std::shared_ptr<const MappedF
   if (!use_graphs) return model;
   PhaseClock publishing(model.phases);
   CompiledGraph graph = model.graph;
-  const std::span<const std::byte> bytes = file->bytes();
+  const Span<const std::byte> bytes = file->bytes();
   refuse_changed_files({&bytes, 1});  // the key is of the bytes as they were
   if (locate_in_file(graph, imported, bytes)) cache.put(*key, graph);
   publishing.done("publish");

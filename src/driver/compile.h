@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/span.h"
 #include "cache/cache.h"
 #include "driver/compile_options.h"
 #include "driver/compiled_graph.h"
@@ -34,7 +35,8 @@ struct PackageSources;
 struct CompiledModel {
   std::optional<Program> program;                      // the general form at core level, as compiled, if it was to be kept
   std::string library;                                 // bytes of the shared library
-  std::vector<std::span<const std::byte>> constants;   // in the order of ToroidProgram::constants
+  std::string host_library = {};                       // the same for this machine, where that is for another and its tables are asked for
+  std::vector<Span<const std::byte>> constants;        // in the order of ToroidProgram::constants
   std::shared_ptr<const void> owner;                   // of the constants
   std::shared_ptr<const PackageSources> sources = {};  // if they were to be kept; then `library` is empty
   std::string name;

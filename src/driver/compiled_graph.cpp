@@ -20,7 +20,7 @@ constexpr const char* kPlaces[] = {"inline", "program", "file"};
   throw Error(ErrorKind::InvalidInput, fmt::format("a damaged entry of the cache: {}", why));
 }
 
-std::span<const std::byte> range_of(std::span<const std::byte> all, int64_t offset, int64_t size) {
+Span<const std::byte> range_of(Span<const std::byte> all, int64_t offset, int64_t size) {
   const auto count = static_cast<int64_t>(all.size());
   if (offset < 0 || size < 0 || offset > count || size > count - offset) refuse("a constant lies outside of its place");
   return all.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
@@ -82,12 +82,12 @@ CompiledGraph parse_compiled_graph(std::string_view bytes) {
   return graph;
 }
 
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported) {
+void locate_constants(CompiledGraph& graph, Span<const Span<const std::byte>> constants, std::span<const ConstantData> imported) {
   std::map<std::pair<const std::byte*, size_t>, int64_t> positions;
   for (size_t i = 0; i < imported.size(); ++i) {
     positions.try_emplace({imported[i].bytes.data(), imported[i].bytes.size()}, static_cast<int64_t>(i));
   }
-  for (const std::span<const std::byte> bytes : constants) {
+  for (const Span<const std::byte> bytes : constants) {
     const auto size = static_cast<int64_t>(bytes.size());
     if (const auto found = positions.find({bytes.data(), bytes.size()}); found != positions.end()) {
       graph.constants.push_back({ConstantSource::Place::Program, found->second, size});
@@ -100,10 +100,10 @@ void locate_constants(CompiledGraph& graph, std::span<const std::span<const std:
   }
 }
 
-bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, std::span<const std::byte> file) {
+bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, Span<const std::byte> file) {
   for (ConstantSource& each : graph.constants) {
     if (each.place != ConstantSource::Place::Program) continue;
-    const std::span<const std::byte> bytes = imported[static_cast<size_t>(each.position)].bytes;
+    const Span<const std::byte> bytes = imported[static_cast<size_t>(each.position)].bytes;
     const auto start = reinterpret_cast<uintptr_t>(file.data()), at = reinterpret_cast<uintptr_t>(bytes.data());
     if (at < start || at - start > file.size() || bytes.size() > file.size() - (at - start)) return false;
     each = {ConstantSource::Place::File, static_cast<int64_t>(at - start), each.bytes};
@@ -111,7 +111,7 @@ bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported
   return true;
 }
 
-FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData> imported, std::span<const std::byte> file,
+FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData> imported, Span<const std::byte> file,
                               std::shared_ptr<const void> file_owner) {
   struct Owners {
     std::vector<std::byte> inlined;

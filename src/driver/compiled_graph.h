@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "graph/graph.h"
 
 namespace toroid {
@@ -49,17 +50,17 @@ CompiledGraph parse_compiled_graph(std::string_view bytes);
 
 // Says for each of a library's constants where a later process finds it: among the constants of the program as it was imported, or
 // nowhere; then it is inlined.
-void locate_constants(CompiledGraph& graph, std::span<const std::span<const std::byte>> constants, std::span<const ConstantData> imported);
+void locate_constants(CompiledGraph& graph, Span<const Span<const std::byte>> constants, std::span<const ConstantData> imported);
 // The same with places in the file that the imported constants are ranges of. False when one lies elsewhere, as it does when the
 // archive holds it compressed.
-bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, std::span<const std::byte> file);
+bool locate_in_file(CompiledGraph& graph, std::span<const ConstantData> imported, Span<const std::byte> file);
 
 // The constants' bytes again. Throws Error{InvalidInput} where a place is outside of what is given.
 struct FoundConstants {
-  std::vector<std::span<const std::byte>> bytes;
+  std::vector<Span<const std::byte>> bytes;
   std::shared_ptr<const void> owner;
 };
-FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData> imported, std::span<const std::byte> file,
+FoundConstants find_constants(CompiledGraph graph, std::span<const ConstantData> imported, Span<const std::byte> file,
                               std::shared_ptr<const void> file_owner);
 
 }  // namespace toroid

@@ -13,6 +13,7 @@
 #include "base/file/file.h"
 #include "base/file/mapped_file.h"
 #include "base/file/write_parts.h"
+#include "base/span.h"
 #include "frontend/json_reader.h"
 #include "support/text/json_writer.h"
 
@@ -271,7 +272,7 @@ std::string format_safetensors(std::span<const SafeTensor> tensors, const std::m
 void write_safetensors(const std::filesystem::path& path, std::span<const SafeTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
   const FileLayout layout = layout_of(tensors, metadata);
-  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(layout.header))};
+  std::vector<Span<const std::byte>> parts = {std::as_bytes(std::span(layout.header))};
   for (size_t i : layout.order) parts.push_back(tensors[i].bytes);
   write_parts_atomically(path, parts);
 }

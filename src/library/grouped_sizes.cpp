@@ -5,12 +5,12 @@
 
 namespace toroid {
 
-GroupedSizes grouped_sizes(std::span<const int64_t> x, std::span<const int64_t> y, int64_t groups) {
+GroupedSizes grouped_sizes(Span<const int64_t> x, Span<const int64_t> y, int64_t groups) {
   const GroupedBy by = y.size() == 3 ? GroupedBy::Rows : x.size() == 3 ? GroupedBy::Columns : GroupedBy::Depth;
   return {by, groups, x[x.size() - 2], y.back(), x.back()};
 }
 
-std::vector<int64_t> group_bounds(std::span<const int64_t> ends, int64_t size) {
+std::vector<int64_t> group_bounds(Span<const int64_t> ends, int64_t size) {
   std::vector<int64_t> bounds = {0};
   for (int64_t end : ends) {
     if (end < bounds.back() || end > size) {

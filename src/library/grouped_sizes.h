@@ -10,8 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include "base/span.h"
 
 namespace toroid {
 
@@ -21,9 +22,9 @@ struct GroupedSizes {
   int64_t groups, m, n, k;
   int64_t divided() const { return by == GroupedBy::Rows ? m : by == GroupedBy::Columns ? n : k; }
 };
-GroupedSizes grouped_sizes(std::span<const int64_t> x, std::span<const int64_t> y, int64_t groups);
+GroupedSizes grouped_sizes(Span<const int64_t> x, Span<const int64_t> y, int64_t groups);
 
 // Where groups begin, and the end of the last: from their ends, which divide [0, size).
-std::vector<int64_t> group_bounds(std::span<const int64_t> ends, int64_t size);
+std::vector<int64_t> group_bounds(Span<const int64_t> ends, int64_t size);
 
 }  // namespace toroid

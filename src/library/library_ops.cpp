@@ -59,7 +59,7 @@ constexpr LibraryOp kLibraryOps[] = {
 
 }  // namespace
 
-std::span<const LibraryOp> library_ops() { return kLibraryOps; }
+Span<const LibraryOp> library_ops() { return kLibraryOps; }
 
 const LibraryOp* find_library_op(std::string_view name) {
   for (const LibraryOp& op : kLibraryOps) {

@@ -53,9 +53,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string_view>
 
+#include "base/span.h"
 #include "tensor/dtype.h"
 
 namespace toroid {
@@ -63,20 +63,20 @@ namespace toroid {
 // A contiguous array of the caller's.
 struct LibraryInput {
   DType dtype;
-  std::span<const int64_t> sizes;
+  Span<const int64_t> sizes;
   const std::byte* data;
 };
 struct LibraryOutput {
   DType dtype;
-  std::span<const int64_t> sizes;
+  Span<const int64_t> sizes;
   std::byte* data;
 };
 // Runs body(begin, end), which must not throw, for pieces that cover [0, n).
 using ParallelFor = std::function<void(int64_t n, const std::function<void(int64_t begin, int64_t end)>& body)>;
 struct LibraryCall {
-  std::span<const LibraryInput> inputs;
-  std::span<const LibraryOutput> outputs;
-  std::span<const double> attributes;
+  Span<const LibraryInput> inputs;
+  Span<const LibraryOutput> outputs;
+  Span<const double> attributes;
   ParallelFor parallel_for = {};  // empty: one piece
 
   // Runs body as parallel_for does, or at once where there is none.
@@ -95,6 +95,6 @@ struct LibraryOp {
 
 // Null when there is none of that name.
 const LibraryOp* find_library_op(std::string_view name);
-std::span<const LibraryOp> library_ops();
+Span<const LibraryOp> library_ops();
 
 }  // namespace toroid

@@ -61,7 +61,7 @@ int64_t integer(W value) {
 
 // The sizes of a call: of the image, of the result, and how many regions there are.
 struct Extents {
-  Extents(std::span<const int64_t> image, std::span<const int64_t> pooled)
+  Extents(Span<const int64_t> image, Span<const int64_t> pooled)
       : images(image[0]),
         channels(image[1]),
         height(image[2]),
@@ -104,7 +104,7 @@ struct Axis {
   std::vector<Tap<W>> taps;
   std::vector<size_t> starts;  // of each bin's taps, and the end
   W samples = 0;               // of each bin, outside the image too; negative for a region turned round
-  std::span<const Tap<W>> bin(int64_t i) const {
+  Span<const Tap<W>> bin(int64_t i) const {
     const auto at = static_cast<size_t>(i);
     return {taps.data() + starts[at], starts[at + 1] - starts[at]};
   }
@@ -118,7 +118,7 @@ struct Region {
 };
 
 struct Alignment {
-  explicit Alignment(std::span<const double> attributes)
+  explicit Alignment(Span<const double> attributes)
       : scale(attributes[0]),
         samples(static_cast<int64_t>(attributes[1])),
         by_position(attributes[3] != 0),
@@ -420,19 +420,19 @@ void suppress_boxes(const LibraryCall& call) {
 
 void suppress(const LibraryCall& call) { call.inputs[0].dtype == DType::F64 ? suppress_boxes<double>(call) : suppress_boxes<float>(call); }
 void align(const LibraryCall& call) {
-  with_element_type(call, [&]<class T>(T) { align_elements<T>(call); });
+  with_element_type(call, [&](auto element) { align_elements<decltype(element)>(call); });
 }
 void align_backward(const LibraryCall& call) {
-  with_element_type(call, [&]<class T>(T) { align_gradients<T>(call); });
+  with_element_type(call, [&](auto element) { align_gradients<decltype(element)>(call); });
 }
 void max(const LibraryCall& call) {
-  with_element_type(call, [&]<class T>(T) { max_elements<T>(call); });
+  with_element_type(call, [&](auto element) { max_elements<decltype(element)>(call); });
 }
 void mean(const LibraryCall& call) {
-  with_element_type(call, [&]<class T>(T) { mean_elements<T>(call); });
+  with_element_type(call, [&](auto element) { mean_elements<decltype(element)>(call); });
 }
 void mean_backward(const LibraryCall& call) {
-  with_element_type(call, [&]<class T>(T) { mean_gradients<T>(call); });
+  with_element_type(call, [&](auto element) { mean_gradients<decltype(element)>(call); });
 }
 
 }  // namespace toroid::regions

@@ -1,8 +1,9 @@
 #include "library/roots_of_unity.h"
 
 #include <cmath>
-#include <numbers>
 #include <utility>
+
+#include "base/numbers.h"
 
 namespace toroid {
 
@@ -15,7 +16,7 @@ std::complex<double> root_of_unity(int64_t k, int64_t n) {
   if (is_left) eighths = 4 * n - eighths;
   const bool is_steep = eighths > n;
   if (is_steep) eighths = 2 * n - eighths;
-  const double angle = std::numbers::pi / 4 * static_cast<double>(eighths) / static_cast<double>(n);
+  const double angle = numbers::kPi / 4 * static_cast<double>(eighths) / static_cast<double>(n);
   double re = std::cos(angle), im = std::sin(angle);
   if (is_steep) std::swap(re, im);
   return {is_left ? -re : re, is_below ? im : -im};

@@ -9,7 +9,7 @@ namespace {
 struct Split {
   int64_t outer = 1, count = 1, inner = 1;
 };
-Split split_at(std::span<const int64_t> sizes, size_t dim) {
+Split split_at(Span<const int64_t> sizes, size_t dim) {
   Split split;
   for (size_t d = 0; d < sizes.size(); ++d) (d < dim ? split.outer : d == dim ? split.count : split.inner) *= sizes[d];
   return split;

@@ -50,7 +50,7 @@ std::vector<Wide> widen(const HostTensor& tensor) {
 }
 
 template <class Wide>
-HostTensor narrow(DType dtype, std::vector<int64_t> sizes, std::span<const Wide> values) {
+HostTensor narrow(DType dtype, std::vector<int64_t> sizes, Span<const Wide> values) {
   HostTensor result(dtype, std::move(sizes));
   TOROID_CHECK(static_cast<int64_t>(values.size()) == result.numel(), "{} values for {}", values.size(), to_string(result));
   visit_dtype(dtype, [&](auto zero) {
@@ -77,7 +77,7 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block)
     : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), data_(block.get()), owner_(std::move(block)), owned_(true) {}
 
-HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes, Span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : dtype_(dtype), sizes_(std::move(sizes)), numel_(toroid::numel(sizes_)), data_(bytes.data()), owner_(std::move(owner)) {
   TOROID_CHECK(static_cast<int64_t>(bytes.size()) == bytes_of(dtype, sizes_), "{} bytes for {}", bytes.size(), to_string(*this));
 }
@@ -106,12 +106,12 @@ bool HostTensor::bool_at(int64_t index) const { return double_at(index) != 0; }
 std::vector<double> HostTensor::to_doubles() const { return widen<double>(*this); }
 std::vector<int64_t> HostTensor::to_ints() const { return widen<int64_t>(*this); }
 
-HostTensor HostTensor::from_doubles(DType dtype, std::vector<int64_t> sizes, std::span<const double> values) {
+HostTensor HostTensor::from_doubles(DType dtype, std::vector<int64_t> sizes, Span<const double> values) {
   TOROID_CHECK(is_floating(dtype), "doubles stored as {}", toroid::to_string(dtype));
   return narrow(dtype, std::move(sizes), values);
 }
 
-HostTensor HostTensor::from_ints(DType dtype, std::vector<int64_t> sizes, std::span<const int64_t> values) {
+HostTensor HostTensor::from_ints(DType dtype, std::vector<int64_t> sizes, Span<const int64_t> values) {
   return narrow(dtype, std::move(sizes), values);
 }
 
@@ -132,7 +132,7 @@ HostTensor HostTensor::bitcast(DType dtype) const {
 namespace {
 
 // The product of sizes and `factor`.
-int64_t counted(std::span<const int64_t> sizes, int64_t factor) {
+int64_t counted(Span<const int64_t> sizes, int64_t factor) {
   Checked count = factor;
   for (int64_t size : sizes) {
     TOROID_CHECK(size >= 0, "a size of {}", size);
@@ -145,10 +145,10 @@ int64_t counted(std::span<const int64_t> sizes, int64_t factor) {
 
 }  // namespace
 
-int64_t numel(std::span<const int64_t> sizes) { return counted(sizes, 1); }
-int64_t bytes_of(DType dtype, std::span<const int64_t> sizes) { return counted(sizes, size_bytes(dtype)); }
+int64_t numel(Span<const int64_t> sizes) { return counted(sizes, 1); }
+int64_t bytes_of(DType dtype, Span<const int64_t> sizes) { return counted(sizes, size_bytes(dtype)); }
 
-std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
+std::vector<int64_t> strides_of(Span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
   uint64_t stride = 1;  // of sizes that no tensor can have it wraps, and means nothing
   for (size_t d = sizes.size(); d-- > 0;) {
@@ -158,7 +158,7 @@ std::vector<int64_t> strides_of(std::span<const int64_t> sizes) {
   return strides;
 }
 
-std::string shape_text(std::span<const int64_t> sizes) { return formatted("[{}]", joined(sizes, ", ")); }
+std::string shape_text(Span<const int64_t> sizes) { return formatted("[{}]", joined(sizes, ", ")); }
 std::string to_string(const HostTensor& tensor) { return formatted("{}{}", to_string(tensor.dtype()), shape_text(tensor.sizes())); }
 
 void unsupported_dtype(DType dtype) { fail(ErrorKind::Unsupported, "toroid does not compute with dtype {}", to_string(dtype)); }

@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/float16.h"
+#include "base/span.h"
 #include "tensor/dtype.h"
 
 namespace toroid {
@@ -28,13 +28,13 @@ class HostTensor {
   // Uninitialised bytes in memory that was got elsewhere: at least as many as dtype and sizes say, and nobody else's.
   HostTensor(DType dtype, std::vector<int64_t> sizes, std::shared_ptr<std::byte> block);
   // Borrowed; `bytes` is exactly as long as dtype and sizes say.
-  HostTensor(DType dtype, std::vector<int64_t> sizes, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  HostTensor(DType dtype, std::vector<int64_t> sizes, Span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
   int64_t rank() const { return static_cast<int64_t>(sizes_.size()); }
   int64_t numel() const { return numel_; }
-  std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(numel_ * size_bytes(dtype_))}; }
+  Span<const std::byte> bytes() const { return {data_, static_cast<size_t>(numel_ * size_bytes(dtype_))}; }
 
   // T must be as wide as the dtype. Borrowed bytes may lie at any alignment: use it for bytes made here, else
   // to_doubles()….
@@ -57,8 +57,8 @@ class HostTensor {
   // even and wrapped, which is how every operation of the evaluator ends.
   std::vector<double> to_doubles() const;
   std::vector<int64_t> to_ints() const;
-  static HostTensor from_doubles(DType dtype, std::vector<int64_t> sizes, std::span<const double> values);
-  static HostTensor from_ints(DType dtype, std::vector<int64_t> sizes, std::span<const int64_t> values);
+  static HostTensor from_doubles(DType dtype, std::vector<int64_t> sizes, Span<const double> values);
+  static HostTensor from_ints(DType dtype, std::vector<int64_t> sizes, Span<const int64_t> values);
 
   // The same elements under other sizes, or the same bits under a dtype of equal width; shares the bytes.
   HostTensor reshaped(std::vector<int64_t> sizes) const;
@@ -76,11 +76,11 @@ class HostTensor {
 };
 
 // Elements and bytes. Throw Error{InvalidInput} where there are more than 63 bits count.
-int64_t numel(std::span<const int64_t> sizes);
-int64_t bytes_of(DType dtype, std::span<const int64_t> sizes);
-std::vector<int64_t> strides_of(std::span<const int64_t> sizes);  // contiguous, in elements
-std::string shape_text(std::span<const int64_t> sizes);           // "[2, 3]"
-std::string to_string(const HostTensor& tensor);                  // "f32[2, 3]", without elements
+int64_t numel(Span<const int64_t> sizes);
+int64_t bytes_of(DType dtype, Span<const int64_t> sizes);
+std::vector<int64_t> strides_of(Span<const int64_t> sizes);  // contiguous, in elements
+std::string shape_text(Span<const int64_t> sizes);           // "[2, 3]"
+std::string to_string(const HostTensor& tensor);             // "f32[2, 3]", without elements
 
 [[noreturn]] void unsupported_dtype(DType dtype);
 

@@ -11,8 +11,8 @@
 
 namespace toroid {
 
-void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from, std::span<const int64_t> from_strides,
-                  std::span<const int64_t> sizes, size_t width) {
+void copy_strided(std::byte* to, Span<const int64_t> to_strides, const std::byte* from, Span<const int64_t> from_strides,
+                  Span<const int64_t> sizes, size_t width) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return;
   // Rows along the last dim; those without gaps on both sides are copied at once.
   const size_t outer = sizes.empty() ? 0 : sizes.size() - 1;
@@ -37,7 +37,7 @@ void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std:
   }
 }
 
-bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> strides, std::span<const int64_t> other_strides) {
+bool is_same_layout(Span<const int64_t> sizes, Span<const int64_t> strides, Span<const int64_t> other_strides) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] != 1 && strides[d] != other_strides[d]) return false;
@@ -45,7 +45,7 @@ bool is_same_layout(std::span<const int64_t> sizes, std::span<const int64_t> str
   return true;
 }
 
-bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+bool are_apart(Span<const int64_t> sizes, Span<const int64_t> strides) {
   std::vector<size_t> order;  // by strides: they are few, so each goes where it belongs at once
   order.reserve(sizes.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -63,7 +63,7 @@ bool are_apart(std::span<const int64_t> sizes, std::span<const int64_t> strides)
   return true;
 }
 
-std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width) {
+std::optional<int64_t> extent_bytes(Span<const int64_t> sizes, Span<const int64_t> strides, int64_t width) {
   Checked last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return 0;
@@ -73,7 +73,7 @@ std::optional<int64_t> extent_bytes(std::span<const int64_t> sizes, std::span<co
   return ((last + 1) * width).value();
 }
 
-size_t needed_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t width, std::string_view what) {
+size_t needed_bytes(Span<const int64_t> sizes, Span<const int64_t> strides, int64_t width, std::string_view what) {
   const std::optional<int64_t> bytes = extent_bytes(sizes, strides, width);
   if (bytes) return static_cast<size_t>(*bytes);
   fail(ErrorKind::InvalidInput, Help{"export the model again with contiguous example inputs"},

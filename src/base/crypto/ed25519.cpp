@@ -9,7 +9,7 @@
 namespace toroid {
 namespace {
 
-typedef unsigned __int128 Wide;
+__extension__ typedef unsigned __int128 Wide;
 using Bytes = std::array<std::byte, 32>;
 
 // ---- numbers modulo p = 2^255 - 19, in five limbs of 51 bits and a little more
@@ -160,7 +160,7 @@ bool is_below_order(const Scalar& number) {
 }
 
 // Of bytes, the lowest first.
-Scalar reduced(std::span<const std::byte> bytes) {
+Scalar reduced(Span<const std::byte> bytes) {
   Scalar result;
   for (size_t bit = 8 * bytes.size(); bit-- > 0;) {
     uint64_t carry = static_cast<uint64_t>(bytes[bit / 8] >> (bit % 8)) & 1;
@@ -182,7 +182,7 @@ Scalar reduced(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-bool is_signed_by(const PublicKey& key, std::span<const std::byte> message, const Signature& signature) {
+bool is_signed_by(const PublicKey& key, Span<const std::byte> message, const Signature& signature) {
   Bytes r;
   Scalar s;
   std::copy_n(signature.begin(), 32, r.begin());

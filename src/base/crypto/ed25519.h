@@ -7,13 +7,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include "base/span.h"
 
 namespace toroid {
 
 using PublicKey = std::array<std::byte, 32>;
 using Signature = std::array<std::byte, 64>;
 
-bool is_signed_by(const PublicKey& key, std::span<const std::byte> message, const Signature& signature);
+bool is_signed_by(const PublicKey& key, Span<const std::byte> message, const Signature& signature);
 
 }  // namespace toroid

@@ -24,7 +24,7 @@ Array array_of_hex(std::string_view text) {
   std::copy(bytes.begin(), bytes.end(), result.begin());
   return result;
 }
-std::string hex_of(std::span<const std::byte> bytes) {
+std::string hex_of(Span<const std::byte> bytes) {
   std::string text;
   for (const std::byte byte : bytes) {
     text += "0123456789abcdef"[static_cast<int>(byte) >> 4];
@@ -35,7 +35,7 @@ std::string hex_of(std::span<const std::byte> bytes) {
 
 // FIPS 180-4's examples, and lengths around a block's.
 TEST(Sha512, IsThatOfTheStandard) {
-  const auto of = [](std::string_view text) { return hex_of(sha512(std::as_bytes(std::span(text)))); };
+  const auto of = [](std::string_view text) { return hex_of(sha512(as_bytes(Span(text)))); };
   EXPECT_EQ(
       of("abc"),
       "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f");
@@ -51,8 +51,8 @@ TEST(Sha512, IsTheSameOfPieces) {
   const std::string text(1000, 'x');
   for (const size_t piece : {1, 7, 111, 112, 127, 128, 129, 500}) {
     Sha512 hash;
-    for (size_t at = 0; at < text.size(); at += piece) hash.add(std::as_bytes(std::span(std::string_view(text).substr(at, piece))));
-    EXPECT_EQ(hash.finish(), sha512(std::as_bytes(std::span(text)))) << piece;
+    for (size_t at = 0; at < text.size(); at += piece) hash.add(as_bytes(Span(std::string_view(text).substr(at, piece))));
+    EXPECT_EQ(hash.finish(), sha512(as_bytes(Span(text)))) << piece;
   }
 }
 

@@ -1,8 +1,9 @@
 #include "base/crypto/sha512.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+
+#include "base/bits.h"
 
 namespace toroid {
 namespace {
@@ -44,19 +45,21 @@ void Sha512::add_block(const std::byte* block) {
   for (int i = 0; i < 16; ++i) words[i] = big_endian(block + 8 * i);
   for (int i = 16; i < 80; ++i) {
     const uint64_t a = words[i - 15], b = words[i - 2];
-    words[i] = words[i - 16] + (std::rotr(a, 1) ^ std::rotr(a, 8) ^ a >> 7) + words[i - 7] + (std::rotr(b, 19) ^ std::rotr(b, 61) ^ b >> 6);
+    words[i] = words[i - 16] + (rotate_right(a, 1) ^ rotate_right(a, 8) ^ a >> 7) + words[i - 7] +
+               (rotate_right(b, 19) ^ rotate_right(b, 61) ^ b >> 6);
   }
   auto [a, b, c, d, e, f, g, h] = state_;
   for (int i = 0; i < 80; ++i) {
-    const uint64_t first = h + (std::rotr(e, 14) ^ std::rotr(e, 18) ^ std::rotr(e, 41)) + ((e & f) ^ (~e & g)) + kRounds[i] + words[i];
-    const uint64_t second = (std::rotr(a, 28) ^ std::rotr(a, 34) ^ std::rotr(a, 39)) + ((a & b) ^ (a & c) ^ (b & c));
+    const uint64_t first =
+        h + (rotate_right(e, 14) ^ rotate_right(e, 18) ^ rotate_right(e, 41)) + ((e & f) ^ (~e & g)) + kRounds[i] + words[i];
+    const uint64_t second = (rotate_right(a, 28) ^ rotate_right(a, 34) ^ rotate_right(a, 39)) + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;
   }
   const uint64_t after[8] = {a, b, c, d, e, f, g, h};
   for (int i = 0; i < 8; ++i) state_[i] += after[i];
 }
 
-void Sha512::add(std::span<const std::byte> bytes) {
+void Sha512::add(Span<const std::byte> bytes) {
   const size_t held = bytes_ % kBlock;
   bytes_ += bytes.size();
   if (held > 0) {
@@ -82,7 +85,7 @@ Sha512Digest Sha512::finish() {
   return digest;
 }
 
-Sha512Digest sha512(std::span<const std::byte> bytes) {
+Sha512Digest sha512(Span<const std::byte> bytes) {
   Sha512 hash;
   hash.add(bytes);
   return hash.finish();

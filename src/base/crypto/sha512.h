@@ -4,7 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include "base/span.h"
 
 namespace toroid {
 
@@ -12,7 +13,7 @@ using Sha512Digest = std::array<std::byte, 64>;
 
 class Sha512 {
  public:
-  void add(std::span<const std::byte> bytes);
+  void add(Span<const std::byte> bytes);
   // Of all that was added; nothing is added afterwards.
   Sha512Digest finish();
 
@@ -25,6 +26,6 @@ class Sha512 {
   uint64_t bytes_ = 0;
 };
 
-Sha512Digest sha512(std::span<const std::byte> bytes);
+Sha512Digest sha512(Span<const std::byte> bytes);
 
 }  // namespace toroid

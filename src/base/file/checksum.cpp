@@ -1,12 +1,13 @@
 #include "base/file/checksum.h"
 
-#include <bit>
 #include <cstring>
+
+#include "base/bits.h"
 
 namespace toroid {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "checksums in files are of little-endian words");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "checksums in files are of little-endian words");
 
 // Any words with mixed bits do; these are of the fraction of pi.
 constexpr uint64_t kPi[] = {0x243f6a8885a308d3, 0x13198a2e03707344, 0xa4093822299f31d0, 0x082efa98ec4e6c89,
@@ -19,9 +20,10 @@ struct Lane {
   uint64_t low, high;
 
   void add(uint64_t first, uint64_t second) {
-    const auto product = static_cast<unsigned __int128>(low ^ first) * (high ^ second);
-    low = (std::rotl(low, 23) + second) ^ static_cast<uint64_t>(product);
-    high = (std::rotl(high, 41) + first) ^ static_cast<uint64_t>(product >> 64);
+    __extension__ typedef unsigned __int128 Wide;
+    const Wide product = static_cast<Wide>(low ^ first) * (high ^ second);
+    low = (rotate_left(low, 23) + second) ^ static_cast<uint64_t>(product);
+    high = (rotate_left(high, 41) + first) ^ static_cast<uint64_t>(product >> 64);
   }
 };
 
@@ -33,7 +35,7 @@ void add_block(Lane (&lanes)[kLanes], const std::byte* block) {
 
 }  // namespace
 
-Checksum checksum(std::span<const std::byte> bytes) {
+Checksum checksum(Span<const std::byte> bytes) {
   Lane lanes[kLanes];
   for (size_t i = 0; i < kLanes; ++i) lanes[i] = {kPi[2 * i], kPi[2 * i + 1]};
   const std::byte* next = bytes.data();

@@ -8,16 +8,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include "base/fields.h"
+#include "base/span.h"
 
 namespace toroid {
 
 struct Checksum {
   uint64_t low = 0, high = 0;
-  bool operator==(const Checksum&) const = default;
+  TOROID_COMPARED_FIELDS(Checksum, low, high)
 };
 
 // Depends on the number of the bytes too.
-Checksum checksum(std::span<const std::byte> bytes);
+Checksum checksum(Span<const std::byte> bytes);
 
 }  // namespace toroid

@@ -9,7 +9,7 @@
 namespace toroid {
 namespace {
 
-Checksum of(const std::string& text) { return checksum(std::as_bytes(std::span(text))); }
+Checksum of(const std::string& text) { return checksum(as_bytes(Span(text))); }
 
 std::string bytes_of_length(size_t length) {
   std::string bytes(length, '\0');

@@ -53,7 +53,7 @@ std::string next_step(std::string_view action, std::string_view path, int error_
   }
 }
 
-void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+void write_all(int fd, Span<const std::byte> bytes, const fs::path& path) {
   const WriteSignalsBlock block;
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
@@ -197,24 +197,24 @@ std::string start_of_file(const std::string& path) {
   return text;
 }
 
-void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes, unsigned permissions) {
-  write_parts_atomically(path, std::span(&bytes, 1), permissions);
+void write_file_atomically(const fs::path& path, Span<const std::byte> bytes, unsigned permissions) {
+  write_parts_atomically(path, Span(&bytes, 1), permissions);
 }
 
-void write_parts_atomically(const fs::path& given_path, std::span<const std::span<const std::byte>> parts, unsigned permissions) {
+void write_parts_atomically(const fs::path& given_path, Span<const Span<const std::byte>> parts, unsigned permissions) {
   const fs::path path = target_of(given_path);
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) fail_file("write", path, EISDIR);
     const Fd fd = open_in_place(path);
-    for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
+    for (const Span<const std::byte> part : parts) write_all(fd.get(), part, path);
     return;
   }
   const fs::path temporary = temporary_beside(path);
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
   if (!fd) fail_file("write", path, errno);
   Unlinker unlinker{temporary};
-  for (const std::span<const std::byte> part : parts) write_all(fd.get(), part, path);
+  for (const Span<const std::byte> part : parts) write_all(fd.get(), part, path);
   if (::fsync(fd.get()) != 0) fail_file("write", path, errno);
   fd.close();
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail_file("write", path, errno);
@@ -226,7 +226,7 @@ void write_parts_atomically(const fs::path& given_path, std::span<const std::spa
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text, unsigned permissions) {
-  write_file_atomically(path, std::as_bytes(std::span(text)), permissions);
+  write_file_atomically(path, as_bytes(Span(text)), permissions);
 }
 
 void check_writable(const fs::path& given_path) {

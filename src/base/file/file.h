@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/file/fd.h"
+#include "base/span.h"
 
 struct stat;
 
@@ -43,7 +43,7 @@ std::string_view extension_of(std::string_view path);
 // the new, and no temporary file stays behind. A link stays, and where it leads is written. A device or pipe cannot be replaced and is
 // written in place; a pipe that nobody reads is an error after 5 s.
 // `permissions` is cut by the umask, as for any new file.
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, unsigned permissions = 0666);
+void write_file_atomically(const std::filesystem::path& path, Span<const std::byte> bytes, unsigned permissions = 0666);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, unsigned permissions = 0666);
 
 // Throws what write_file_atomically would throw for a path that cannot be written, before the work whose result goes

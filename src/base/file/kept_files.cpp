@@ -32,7 +32,7 @@ fs::path keep_file(const fs::path& folder, std::string_view name, std::string_vi
                    unsigned permissions) {
   std::string stem;
   for (const char c : name.substr(0, 60)) stem += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  fs::path path = folder / formatted("{}-{}.{}", stem, hex(checksum(std::as_bytes(std::span(bytes))).low), extension);
+  fs::path path = folder / formatted("{}-{}.{}", stem, hex(checksum(as_bytes(Span(bytes))).low), extension);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) write_file_atomically(path, bytes, permissions);
   return path;

@@ -11,6 +11,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/file/fd.h"
 #include "base/file/kept_files.h"
@@ -116,7 +117,7 @@ bool is_lack_of_memory(std::string_view why) {
   for (const std::string_view words : {"annot allocate", "cannot create", "out of memory"}) {
     if (why.find(words) != why.npos) return true;
   }
-  return why.ends_with(": cannot open shared object file");
+  return ends_with(why, ": cannot open shared object file");
 }
 
 void* opened(const std::string& path) { return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); }

@@ -13,10 +13,12 @@
 #include <mutex>
 #include <utility>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/file/fd.h"
 #include "base/file/file.h"
 #include "base/format.h"
+#include "base/language.h"
 
 namespace toroid {
 
@@ -35,11 +37,11 @@ namespace {
 
 using Mapping = MappedFile::Mapping;
 
-constinit std::mutex mutex;
-constinit std::atomic<Mapping*> mappings{nullptr};
-constinit std::atomic<uint64_t> answered{0};
-constinit struct sigaction previous_action = {};
-constinit std::atomic<bool> answers{false};
+TOROID_CONSTINIT std::mutex mutex;
+TOROID_CONSTINIT std::atomic<Mapping*> mappings{nullptr};
+TOROID_CONSTINIT std::atomic<uint64_t> answered{0};
+TOROID_CONSTINIT struct sigaction previous_action = {};
+TOROID_CONSTINIT std::atomic<bool> answers{false};
 
 std::optional<std::string>& first_lost() {
   static std::optional<std::string> path;
@@ -181,7 +183,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat before;
   const Fd fd = open_regular(path, before);
-  if (path.starts_with("/proc/self/fd/")) path_ = target_of_link(path);  // a number says nothing
+  if (starts_with(path, "/proc/self/fd/")) path_ = target_of_link(path);  // a number says nothing
   const auto size = static_cast<size_t>(before.st_size);
   if (size == 0) return;  // mmap refuses an empty range
   if (size > kCopiedBytes) {
@@ -244,9 +246,9 @@ void refuse_changed_files() {
   if (first_changed()) fail_changed_file(*first_changed());
 }
 
-void refuse_changed_files(std::span<const std::span<const std::byte>> memory) {
+void refuse_changed_files(Span<const Span<const std::byte>> memory) {
   refuse_changed([&](const Mapping& mapping) {
-    return std::any_of(memory.begin(), memory.end(), [&](std::span<const std::byte> bytes) {
+    return std::any_of(memory.begin(), memory.end(), [&](Span<const std::byte> bytes) {
       const auto address = reinterpret_cast<uintptr_t>(bytes.data());
       return address >= mapping.begin && address < mapping.end;
     });

@@ -18,11 +18,11 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/machine/aligned_bytes.h"
+#include "base/span.h"
 
 namespace toroid {
 
@@ -37,7 +37,7 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  std::span<const std::byte> bytes() const { return bytes_; }
+  Span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
   size_t size_bytes() const { return bytes_.size(); }
   const std::string& path() const { return path_; }
@@ -48,7 +48,7 @@ class MappedFile {
   std::string path_;
   std::unique_ptr<AlignedBytes> copy_;  // of a small file
   Mapping* mapping_ = nullptr;          // of a large one
-  std::span<const std::byte> bytes_;
+  Span<const std::byte> bytes_;
 };
 
 // Throws Error{Environment} that names the file, when one that is mapped now was written to or cut short since it was mapped. In a process
@@ -56,7 +56,7 @@ class MappedFile {
 // there.
 void refuse_changed_files();
 // The same for the files in which some of this memory lies.
-void refuse_changed_files(std::span<const std::span<const std::byte>> memory);
+void refuse_changed_files(Span<const Span<const std::byte>> memory);
 
 // From now on SIGBUS in a mapped file makes zeros of what the file has no more, and is remembered. In any other memory that is a file's (a
 // library, the cache's index) it ends the process with status 1 and a message that names the file. For whole programs: it is the process's

@@ -115,7 +115,7 @@ TEST_F(MappedFiles, ThatWereWrittenToAreRefused) {
   ::usleep(20'000);  // a tick of the clock of files
   overwrite("bbb");
   EXPECT_EQ(error_of([] { refuse_changed_files(); }).report(), changed_);
-  const std::span<const std::byte> inside = file.bytes().subspan(500, 1), outside = std::as_bytes(std::span("text"));
+  const Span<const std::byte> inside = file.bytes().subspan(500, 1), outside = as_bytes(Span("text"));
   EXPECT_NO_THROW(refuse_changed_files({&outside, 1}));
   EXPECT_THROW(refuse_changed_files({&inside, 1}), Error);
 }

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
+
+#include "base/span.h"
 
 namespace toroid {
 
 // As write_file_atomically (file.h), with the parts one after the other.
-void write_parts_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts,
-                            unsigned permissions = 0666);
+void write_parts_atomically(const std::filesystem::path& path, Span<const Span<const std::byte>> parts, unsigned permissions = 0666);
 
 }  // namespace toroid

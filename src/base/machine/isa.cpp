@@ -1,6 +1,7 @@
 #include "base/machine/isa.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/fail.h"
@@ -85,8 +86,8 @@ Isa parse_isa(std::string_view text) {
 }
 
 bool has_instructions(const Isa& needed, const Isa& here) {
-  return needed.level <= here.level &&
-         std::ranges::all_of(kExtras, [&](const Extra& extra) { return !(needed.*extra.member) || here.*extra.member; });
+  return needed.level <= here.level && std::all_of(std::begin(kExtras), std::end(kExtras),
+                                                   [&](const Extra& extra) { return !(needed.*extra.member) || here.*extra.member; });
 }
 
 void refuse_missing_instructions(const Isa& needed, std::string_view what, const Isa& here, std::string help) {
@@ -111,7 +112,9 @@ std::vector<Isa> fallbacks_of(Isa best) {
     isa.*extra->member = false;
     add(isa);
   }
-  if (best.level >= IsaLevel::Avx2) add(Isa{.level = IsaLevel::Avx2});
+  Isa avx2;
+  avx2.level = IsaLevel::Avx2;
+  if (best.level >= IsaLevel::Avx2) add(avx2);
   add(Isa{});
   return order;
 }

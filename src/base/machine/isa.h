@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
+
 namespace toroid {
 
 enum class IsaLevel {
@@ -24,7 +26,7 @@ struct Isa {
   bool fp16 = false;  // half-precision arithmetic
   bool amx = false;   // tiles of int8 and bfloat16; a process must ask the kernel for them before first use
 
-  bool operator==(const Isa&) const = default;
+  TOROID_COMPARED_FIELDS(Isa, level, vnni, bf16, fp16, amx)
   int vector_bytes() const { return level == IsaLevel::Avx512 ? 64 : level == IsaLevel::Avx2 ? 32 : 16; }
   std::string name() const;
   // The same flags for g++ and clang++.

@@ -6,13 +6,15 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef TOROID_KNOWS_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/language.h"
 
 namespace toroid {
 namespace {
@@ -28,12 +30,12 @@ CpuidLeaf cpuid(unsigned leaf, unsigned subleaf = 0) {
   __get_cpuid_count(leaf, subleaf, &result.eax, &result.ebx, &result.ecx, &result.edx);
   return result;
 }
-constexpr bool has_bits(uint64_t bits, std::initializer_list<int> places) {
-  return std::ranges::all_of(places, [&](int place) { return (bits >> place & 1) != 0; });
+bool has_bits(uint64_t bits, std::initializer_list<int> places) {
+  return std::all_of(places.begin(), places.end(), [&](int place) { return (bits >> place & 1) != 0; });
 }
 #endif
 
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef TOROID_KNOWS_AMX
 bool may_use_amx() {
   constexpr int kTiles = 24, kBFloat16 = 22, kInt8 = 25;
   if (!has_bits(cpuid(7).edx, {kTiles, kBFloat16, kInt8})) return false;
@@ -66,7 +68,9 @@ Isa ask_processor() {
   constexpr int kVnni = 11, kFp16 = 23, kBf16OfSubleaf1 = 5;
   isa.vnni = has_bits(leaf.ecx, {kVnni});
   isa.fp16 = has_bits(leaf.edx, {kFp16});
+#ifdef TOROID_KNOWS_BF16
   isa.bf16 = leaf.eax >= 1 && has_bits(cpuid(7, 1).eax, {kBf16OfSubleaf1});
+#endif
   isa.amx = may_use_amx();
 #endif
   return isa;
@@ -81,7 +85,7 @@ Machine from_environment() {
 
 }  // namespace
 
-constinit std::atomic<const Machine*> machine_details::in_use{nullptr};
+TOROID_CONSTINIT std::atomic<const Machine*> machine_details::in_use{nullptr};
 
 const Machine& machine() {
   if (const Machine* const known = machine_details::in_use.load(std::memory_order_acquire)) return *known;
@@ -93,7 +97,7 @@ const Machine& machine() {
 std::string Machine::name() const { return isa.name().append(emulates_amx ? kEmulatedAmx : ""); }
 
 Machine parse_machine(std::string_view text) {
-  const bool emulates_amx = text.ends_with(kEmulatedAmx);
+  const bool emulates_amx = ends_with(text, kEmulatedAmx);
   if (emulates_amx) text.remove_suffix(kEmulatedAmx.size());
   Machine named = {parse_isa(text), emulates_amx};
   if (named.isa.amx) named.emulates_amx = false;

@@ -20,6 +20,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/fields.h"
+#include "base/language.h"
 #include "base/machine/isa.h"
 
 namespace toroid {
@@ -28,7 +30,7 @@ struct Machine {
   Isa isa;
   bool emulates_amx = false;  // isa.amx is then false: no generated code has such instructions
 
-  bool operator==(const Machine&) const = default;
+  TOROID_COMPARED_FIELDS(Machine, isa, emulates_amx)
   bool has_amx() const { return isa.amx || emulates_amx; }
   std::string name() const;
 };
@@ -45,7 +47,7 @@ const Isa& reported_isa();
 bool is_intel();
 
 namespace machine_details {
-extern constinit std::atomic<const Machine*> in_use;  // null until the first question
+extern TOROID_CONSTINIT std::atomic<const Machine*> in_use;  // null until the first question
 }  // namespace machine_details
 
 // Throws Error{InvalidOption} or Error{Environment} for a wrong TOROID_MACHINE. Not in line: library kernels ask at a hundred places, which

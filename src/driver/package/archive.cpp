@@ -47,7 +47,7 @@ void require_c_library_of_archives(std::string_view here) {
       .help("write a library, as in -o FILE.so, which needs glibc 2.28 alone");
 }
 
-void write_archive(const fs::path& archive, std::string_view object, std::span<const std::span<const std::byte>> constants,
+void write_archive(const fs::path& archive, std::string_view object, Span<const Span<const std::byte>> constants,
                    std::span<const Isa> levels, const Toolchain& tools) {
   uint64_t bytes = 0;
   for (const auto& constant : constants) bytes += constant.size();

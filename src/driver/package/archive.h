@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/machine/isa.h"
+#include "base/span.h"
 #include "toolchain/toolchain.h"
 
 namespace toroid {
@@ -22,7 +23,7 @@ std::string archive_prefix(const std::filesystem::path& archive);
 void require_c_library_of_archives(std::string_view here = "");
 
 // Beside the archive its header. Throws Error{InvalidOption} for more weights than a program can hold.
-void write_archive(const std::filesystem::path& archive, std::string_view object, std::span<const std::span<const std::byte>> constants,
+void write_archive(const std::filesystem::path& archive, std::string_view object, Span<const Span<const std::byte>> constants,
                    std::span<const Isa> levels, const Toolchain& tools);
 
 }  // namespace toroid

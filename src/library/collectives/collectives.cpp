@@ -12,7 +12,7 @@
 namespace toroid::collectives {
 namespace {
 
-std::vector<int64_t> integers(std::span<const double> numbers) {
+std::vector<int64_t> integers(Span<const double> numbers) {
   std::vector<int64_t> result;
   for (double each : numbers) result.push_back(static_cast<int64_t>(each));
   return result;
@@ -31,18 +31,18 @@ void give_token(const LibraryCall& call) { std::memset(call.outputs[1].data, 0, 
 
 }  // namespace
 
-const Group& group_of(std::span<const double> attributes, size_t at) {
+const Group& group_of(Span<const double> attributes, size_t at) {
   const std::vector<int64_t> numbers = integers(attributes.subspan(at));
-  return Group::of(std::span(numbers).subspan(2), numbers[0], numbers[1]);
+  return Group::of(Span(numbers).subspan(2), numbers[0], numbers[1]);
 }
 
-int64_t source_of(std::span<const double> attributes, const Group& group) {
+int64_t source_of(Span<const double> attributes, const Group& group) {
   const auto source = static_cast<int64_t>(attributes[0]);
   if (source >= 0 && source < group.size()) return source;
   throw Error(ErrorKind::InvalidInput, formatted("a broadcast from process {} of {}", source, group.size()));
 }
 
-Exchange::Exchange(std::span<const double> attributes) {
+Exchange::Exchange(Span<const double> attributes) {
   const auto parts = static_cast<size_t>(attributes[0]);
   received = integers(attributes.subspan(1, parts));
   sent = integers(attributes.subspan(1 + parts, parts));

@@ -14,20 +14,21 @@
 
 #include <vector>
 
+#include "base/span.h"
 #include "library/collectives/mpi.h"
 #include "library/library_ops.h"
 
 namespace toroid::collectives {
 
 // The GROUP that begins at this attribute.
-const Group& group_of(std::span<const double> attributes, size_t at);
+const Group& group_of(Span<const double> attributes, size_t at);
 
 // A broadcast's source. Throws Error{InvalidInput} for none of the group.
-int64_t source_of(std::span<const double> attributes, const Group& group);
+int64_t source_of(Span<const double> attributes, const Group& group);
 
 // An all_to_all's attributes. Rows for each process and from each.
 struct Exchange {
-  explicit Exchange(std::span<const double> attributes);
+  explicit Exchange(Span<const double> attributes);
   // Throws Error{InvalidInput} where there are not as many processes as parts.
   void check(const Group& group) const;
 

@@ -166,7 +166,7 @@ class Mpi {
     return *mpi;
   }
   // Among those of a communicator; null: among all.
-  const Group& group(std::span<const int64_t> ranks, const Communicator* given);
+  const Group& group(Span<const int64_t> ranks, const Communicator* given);
 
   // Calls are made one after the other.
   template <class Function, class... Arguments>
@@ -234,7 +234,7 @@ void Mpi::check(int status, const char* what) {
   throw Error(ErrorKind::Environment, formatted("MPI fails {}: {}", what, said.empty() ? formatted("status {}", status) : said));
 }
 
-const Group& Mpi::group(std::span<const int64_t> ranks, const Communicator* given) {
+const Group& Mpi::group(Span<const int64_t> ranks, const Communicator* given) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Handle whole = given == nullptr ? world_ : static_cast<Handle>(given->mpi);
   std::unique_ptr<const Group>& slot = groups_[{whole, std::vector<int64_t>(ranks.begin(), ranks.end())}];
@@ -338,7 +338,7 @@ const Group& Group::of_all(const Communicator& given) {
   return *slot;
 }
 
-const Group& Group::of(std::span<const int64_t> ranks, int64_t size, int64_t rank) {
+const Group& Group::of(Span<const int64_t> ranks, int64_t size, int64_t rank) {
   // A program for one process needs nobody else.
   static const Group alone(0, 1, 0);
   if (size == 1) return alone;
@@ -411,10 +411,10 @@ void Group::reduce_scatter(Reduction reduction, DType dtype, const std::byte* fr
   if (reduction == Reduction::Average) divide(dtype, to, elements, size_);
 }
 
-void Group::all_to_all(const std::byte* from, std::byte* to, std::span<const int64_t> sent, std::span<const int64_t> received,
+void Group::all_to_all(const std::byte* from, std::byte* to, Span<const int64_t> sent, Span<const int64_t> received,
                        int64_t row_bytes) const {
   if (size_ == 1) return static_cast<void>(std::memcpy(to, from, static_cast<size_t>(sent[0] * row_bytes)));
-  const auto counts = [](std::span<const int64_t> rows) {
+  const auto counts = [](Span<const int64_t> rows) {
     std::vector<int> result;
     for (int64_t each : rows) {
       if (each < 0 || each > kMostAtOnce) throw Error(ErrorKind::InvalidInput, formatted("an exchange of {} rows", each));

@@ -8,9 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
+#include "base/span.h"
 #include "tensor/dtype.h"
 
 namespace toroid::collectives {
@@ -49,7 +49,7 @@ class Group {
   // The processes with these ranks, which this one must be among; none: all there are, in MPI or in the thread's communicator. `size`: how
   // many the program was made for, 0 where it does not say. `rank`: for which of them, -1 where for any. Throws Error{InvalidInput} where
   // there are others, or this is another one. Lives as long as the process.
-  static const Group& of(std::span<const int64_t> ranks, int64_t size, int64_t rank = -1);
+  static const Group& of(Span<const int64_t> ranks, int64_t size, int64_t rank = -1);
 
   int64_t size() const { return size_; }
   int64_t rank() const { return rank_; }
@@ -64,8 +64,7 @@ class Group {
   // Of size() * `elements`, those of this process's turn.
   void reduce_scatter(Reduction reduction, DType dtype, const std::byte* from, std::byte* to, int64_t elements) const;
   // `sent[i]` rows to process i, one process after the other, and `received[i]` from it.
-  void all_to_all(const std::byte* from, std::byte* to, std::span<const int64_t> sent, std::span<const int64_t> received,
-                  int64_t row_bytes) const;
+  void all_to_all(const std::byte* from, std::byte* to, Span<const int64_t> sent, Span<const int64_t> received, int64_t row_bytes) const;
   // What process `source` has, in place.
   void broadcast(int64_t source, std::byte* data, int64_t bytes) const;
 

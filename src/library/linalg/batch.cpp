@@ -19,7 +19,7 @@ double load(const LibraryInput& input, int64_t index) {
 }  // namespace
 
 Batch::Batch(const LibraryCall& call, int core_dims) : call_(call) {
-  const std::span<const int64_t> sizes = call.inputs[0].sizes;
+  const Span<const int64_t> sizes = call.inputs[0].sizes;
   TOROID_CHECK(static_cast<int>(sizes.size()) >= core_dims, "a tensor of rank {} where {} is the least", sizes.size(), core_dims);
   for (int64_t size : sizes.first(sizes.size() - static_cast<size_t>(core_dims))) size_ *= size;
   // Matrices without elements have nothing to store, however many they are.
@@ -56,7 +56,8 @@ Integers Batch::pivots(size_t input, int64_t index, int64_t rows) const {
   const auto* data = reinterpret_cast<const int32_t*>(call_.inputs[input].data) + index * result.size();
   std::copy_n(data, result.size(), result.data());
   if (result.size() > rows) throw Error(ErrorKind::InvalidInput, formatted("{} pivots for {} rows", result.size(), rows));
-  for (const int32_t pivot : result) {
+  for (int64_t i = 0; i < result.size(); ++i) {
+    const int32_t pivot = result[i];
     if (const int64_t row = std::abs(int64_t{pivot}); row < 1 || row > rows) {
       throw Error(ErrorKind::InvalidInput, formatted("pivot {} of a matrix of {} rows", pivot, rows));
     }

@@ -384,7 +384,7 @@ SingularValues<T> singular_values(Dense<T> a, bool full) {
   if (k == 0) return {Dense<T>::Identity(m, full ? m : 0), Column<T>(0), Dense<T>::Identity(full ? n : 0, n)};
   const int exponent = scaled(a);
   SingularValues<T> result = is_tall(a) ? through_qr(std::move(a), full) : direct(std::move(a), full);
-  for (T& value : result.values) value = std::ldexp(value, exponent);
+  for (int64_t i = 0; i < result.values.size(); ++i) result.values[i] = std::ldexp(result.values[i], exponent);
   return result;
 }
 
@@ -396,8 +396,8 @@ Column<T> singular_values_alone(Dense<T> a) {
   const bool is_lower = a.rows() < a.cols();
   Bidiagonal<T> b = reduced(a, false);
   diagonalise(b, is_lower);
-  std::sort(b.d.begin(), b.d.end(), std::greater<T>());
-  for (T& value : b.d) value = std::ldexp(value, exponent);
+  std::sort(b.d.data(), b.d.data() + b.d.size(), std::greater<T>());
+  for (int64_t i = 0; i < b.d.size(); ++i) b.d[i] = std::ldexp(b.d[i], exponent);
   return b.d;
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/philox.h"
 
 namespace toroid::random_kernels {
@@ -33,7 +33,7 @@ class Draws {
   double uniform() { return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52; }
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
+    return radius * std::cos(2 * numbers::kPi * uniform());
   }
 
  private:
@@ -88,7 +88,7 @@ double poisson_of(double rate, Draws& draws) {
 // log(k!) - (log(sqrt(2 pi)) + (k + 1/2) log(k + 1) - (k + 1)).
 double stirling_tail(double k) {
   const double x = k + 1;
-  return std::lgamma(x) - (0.5 * std::log(2 * std::numbers::pi) + (k + 0.5) * std::log(x) - x);
+  return std::lgamma(x) - (0.5 * std::log(2 * numbers::kPi) + (k + 0.5) * std::log(x) - x);
 }
 
 // W. Hörmann, "The generation of binomial random variates" (1993), algorithm BTRD without its squeeze, for p <= 1/2; below ten

@@ -1,6 +1,5 @@
 #include "library/special/scalar.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 namespace toroid::special {
 namespace {
@@ -12,8 +11,9 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-constexpr double kPi = std::numbers::pi;
-constexpr double kSqrt2 = std::numbers::sqrt2;
+constexpr double kPi = 3.141592653589793238463;
+constexpr double kSqrt2 = 1.414213562373095048802;
+constexpr double kEulerGamma = 0.577215664901532860607;
 
 // B(2k) / (2k)! for k = 1 … 12, the coefficients of Euler-Maclaurin summation (DLMF 2.10.1).
 constexpr double kBernoulliOverFactorial[] = {
@@ -203,7 +203,7 @@ double upper_gamma_fraction(double a, double x) {
 // log gamma(1 + a), without the rounding of 1 + a for small a (DLMF 5.7.3).
 double lgamma_1p(double a) {
   if (a > 0.2) return lgamma(1 + a);
-  double sum = -std::numbers::egamma * a;
+  double sum = -kEulerGamma * a;
   double power = -a;  // -(-a)^(k-1)
   for (int k = 2; k <= 20; ++k) {
     power *= -a;
@@ -302,7 +302,7 @@ double k0_series(double x) {
     term *= quarter / (static_cast<double>(k) * k);
     sum += harmonic * term;
   }
-  return -(std::log(x / 2) + std::numbers::egamma) * i_series(0, x) + sum;
+  return -(std::log(x / 2) + kEulerGamma) * i_series(0, x) + sum;
 }
 
 // DLMF 10.31.1 for order 1: psi(k+1) + psi(k+2) = 2 (H(k) - gamma) + 1 / (k+1).
@@ -312,7 +312,7 @@ double k1_series(double x) {
   double term = 1;  // (x^2/4)^k / (k! (k+1)!)
   double sum = 0;
   for (int k = 0; k < 40; ++k) {
-    sum += (2 * (harmonic - std::numbers::egamma) + 1.0 / (k + 1)) * term;
+    sum += (2 * (harmonic - kEulerGamma) + 1.0 / (k + 1)) * term;
     harmonic += 1.0 / (k + 1);
     term *= quarter / (static_cast<double>(k + 1) * (k + 2));
   }

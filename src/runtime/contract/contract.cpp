@@ -116,7 +116,7 @@ void CallSizes::forget(int32_t symbol) {
 }
 
 bool CallSizes::knows_all_of(const ToroidExpression& expression) const {
-  const std::span<const int32_t> symbols = rows(expression.symbols, expression.num_symbols);
+  const Span<const int32_t> symbols = rows(expression.symbols, expression.num_symbols);
   return std::all_of(symbols.begin(), symbols.end(), [this](int32_t symbol) { return knows(symbol); });
 }
 
@@ -131,7 +131,7 @@ int64_t CallSizes::evaluate(int32_t position) const {
   fail(ErrorKind::InvalidInput, "integer overflow in size arithmetic: {}", expression.text);
 }
 
-CallSizes bind_sizes(const ToroidContract& contract, std::span<const InputShape> inputs) {
+CallSizes bind_sizes(const ToroidContract& contract, Span<const InputShape> inputs) {
   const auto count = static_cast<size_t>(contract.num_inputs);
   if (inputs.size() != count) {
     refuse(contract, formatted("the program takes {} input{}, {} {} given", count, count == 1 ? "" : "s", inputs.size(),
@@ -170,7 +170,7 @@ CallSizes bind_sizes(const ToroidContract& contract, std::span<const InputShape>
   return values;
 }
 
-std::vector<int64_t> strides_wanted(const CallSizes& call, size_t input, std::span<const int64_t> sizes) {
+std::vector<int64_t> strides_wanted(const CallSizes& call, size_t input, Span<const int64_t> sizes) {
   const ToroidInputInfo& info = call.contract().inputs[input];
   if (info.strides == nullptr) return strides_of(sizes);
   std::vector<int64_t> strides;

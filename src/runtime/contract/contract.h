@@ -6,10 +6,10 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
@@ -17,7 +17,7 @@ namespace toroid {
 
 // A table of the program as a span: rows(contract.checks, contract.num_checks).
 template <class Row>
-std::span<const Row> rows(const Row* table, int32_t count) {
+Span<const Row> rows(const Row* table, int32_t count) {
   return {table, static_cast<size_t>(count)};
 }
 
@@ -48,13 +48,13 @@ class CallSizes {
 
 struct InputShape {
   DType dtype;
-  std::span<const int64_t> sizes;
+  Span<const int64_t> sizes;
 };
 // Throws Error{InvalidInput} that names the violated fact: count, rank, dtype, size, range or guard.
-CallSizes bind_sizes(const ToroidContract& contract, std::span<const InputShape> inputs);
+CallSizes bind_sizes(const ToroidContract& contract, Span<const InputShape> inputs);
 
 // Those in which the program reads an input of these sizes.
-std::vector<int64_t> strides_wanted(const CallSizes& call, size_t input, std::span<const int64_t> sizes);
+std::vector<int64_t> strides_wanted(const CallSizes& call, size_t input, Span<const int64_t> sizes);
 
 // The position in ToroidContract::symbols.
 std::optional<int32_t> find_symbol(const ToroidContract& contract, std::string_view name);

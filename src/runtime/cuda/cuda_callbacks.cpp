@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/machine/out_of_memory.h"
 #include "library/branch_calls.h"
@@ -416,7 +417,7 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
     return beside_.await(call.integers[0]), 0;
   }
   if (name == kWaitCall) return wait_for_host(), 0;
-  if (!name.starts_with(cudnn_calls::kPrefix)) return this->call(call), 0;
+  if (!starts_with(name, cudnn_calls::kPrefix)) return this->call(call), 0;
   is_behind_launch_ = false;
   if (!cudnn_.run(call)) return cudnn_calls::kRefuses;
   return 0;
@@ -468,7 +469,7 @@ bool CudaCallbacks::copy_between(const ToroidLibraryCall& call) {
   if (std::string_view(call.name) != kDeviceCopyKernel) return false;
   variant_->obstacles.insert("it copies tensors between the host and the GPU");
   const ToroidOperand &from = call.inputs[0], &to = call.outputs[0];
-  const std::span<const int64_t> sizes(to.sizes, static_cast<size_t>(to.rank));
+  const Span<const int64_t> sizes(to.sizes, static_cast<size_t>(to.rank));
   const auto bytes = static_cast<size_t>(bytes_of(static_cast<DType>(to.dtype), sizes));
   if (bytes == 0) return true;
   call.numbers[0] != 0 ? copy_in(stream_, to.data, from.data, bytes) : copy_out(stream_, to.data, from.data, bytes);

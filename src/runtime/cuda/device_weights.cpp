@@ -1,5 +1,7 @@
 #include "runtime/cuda/device_weights.h"
 
+#include <iterator>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -16,6 +18,11 @@ void destroy_on(const Device& device, T* object) {
   } catch (const Error&) {
   }
   delete object;
+}
+
+template <class Key>
+void remove_expired(std::map<Key, std::weak_ptr<const DeviceCopy>>& copies) {
+  for (auto each = copies.begin(); each != copies.end();) each = each->second.expired() ? copies.erase(each) : std::next(each);
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ SharedCopy DeviceWeights::Copies::make(std::shared_ptr<const void> owner, const 
   return {made, [&device = device_](const DeviceCopy* copy) { destroy_on(device, copy); }};
 }
 
-std::vector<SharedCopy> DeviceWeights::Copies::get(const Weights& weights, std::span<const Wanted> wanted) {
+std::vector<SharedCopy> DeviceWeights::Copies::get(const Weights& weights, Span<const Wanted> wanted) {
   std::vector<SharedCopy> copies;
   std::vector<size_t> made;
   const std::lock_guard lock(mutex_);
@@ -65,7 +72,7 @@ std::vector<SharedCopy> DeviceWeights::Copies::get(const Weights& weights, std::
   }
   if (made.empty()) return copies;
   streams_->copying.synchronize();
-  std::erase_if(constants_, [](const auto& each) { return each.second.expired(); });
+  remove_expired(constants_);
   for (const size_t i : made) constants_[{copies[i]->values, wanted[i].bytes}] = copies[i];
   return copies;
 }
@@ -79,7 +86,7 @@ SharedCopy DeviceWeights::Copies::prepared(const std::shared_ptr<const Weights>&
   streams_->copying.synchronize();  // other streams may use it from here on
   prepare(copy->memory.data());
   known = copy;
-  std::erase_if(prepared_, [](const auto& each) { return each.second.expired(); });
+  remove_expired(prepared_);
   return copy;
 }
 

@@ -9,10 +9,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <utility>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/cuda/device.h"
 #include "runtime/program/weights.h"
 
@@ -49,7 +49,7 @@ class DeviceWeights::Copies : public std::enable_shared_from_this<Copies> {
   struct Wanted {
     size_t constant, bytes;
   };
-  std::vector<SharedCopy> get(const Weights& weights, std::span<const Wanted> wanted);
+  std::vector<SharedCopy> get(const Weights& weights, Span<const Wanted> wanted);
   // What the variant's calls are given as prepared: the first who asks computes it, by `prepare`, which waits for it.
   SharedCopy prepared(const std::shared_ptr<const Weights>& weights, const LoadedVariant& variant, size_t bytes,
                       const std::function<void(void*)>& prepare);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
-#include <span>
 #include <string>
 
 #include "base/error.h"
+#include "base/span.h"
 
 namespace toroid::cuda {
 namespace {
@@ -30,7 +30,7 @@ std::string name_of(const ToroidGpuBinary& binary) {
                    binary.kind == TOROID_GPU_EXACT ? "a" : "");
 }
 
-std::span<const ToroidGpuBinary> binaries_of(const ToroidGpuProgram& program) {
+Span<const ToroidGpuBinary> binaries_of(const ToroidGpuProgram& program) {
   return {program.binaries, static_cast<size_t>(program.num_binaries)};
 }
 

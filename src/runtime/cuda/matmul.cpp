@@ -74,16 +74,16 @@ std::optional<Product> as_product(const ToroidLibraryCall& call) {
   if (factors != dtype && !is_of_bytes && !(dtype == DType::F32 && is_reduced_float(factors))) return std::nullopt;
   if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32 && dtype != DType::F64 && !is_of_bytes) return std::nullopt;
   const int32_t r = out.rank - 2;
-  Product product{.rows = out.sizes[r],
-                  .columns = out.sizes[r + 1],
-                  .depth = a.sizes[r + 1],
-                  .batches = 1,
-                  .dtype = out.dtype,
-                  .factors = a.dtype,
-                  .a = {},
-                  .b = {},
-                  .out_leading = 0,
-                  .out_batch_stride = 0};
+  Product product{/*rows=*/out.sizes[r],
+                  /*columns=*/out.sizes[r + 1],
+                  /*depth=*/a.sizes[r + 1],
+                  /*batches=*/1,
+                  /*dtype=*/out.dtype,
+                  /*factors=*/a.dtype,
+                  /*a=*/{},
+                  /*b=*/{},
+                  /*out_leading=*/0,
+                  /*out_batch_stride=*/0};
   for (int32_t d = 0; d < r; ++d) product.batches *= out.sizes[d];
   const auto left = side_of(a), right = side_of(b), result = side_of(out);
   const auto left_stride = batch_stride(a), right_stride = batch_stride(b), out_stride = batch_stride(out);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/product_memory.h"
 #include "toroid/program_abi.h"
@@ -29,13 +30,11 @@ struct Product {
   struct Side {
     bool transposed;
     int64_t leading, batch_stride;
-    bool operator==(const Side&) const = default;
-    auto operator<=>(const Side&) const = default;
+    TOROID_ORDERED_FIELDS(Side, transposed, leading, batch_stride)
   };
   Side a, b;
   int64_t out_leading, out_batch_stride;
-  bool operator==(const Product&) const = default;
-  auto operator<=>(const Product&) const = default;
+  TOROID_ORDERED_FIELDS(Product, rows, columns, depth, batches, dtype, factors, a, b, out_leading, out_batch_stride)
 };
 // Is it a product of two matrices, by whatever implementation?
 bool is_product_of_two(const ToroidLibraryCall& call);

@@ -40,7 +40,7 @@ std::vector<bool> updated_constants(const ToroidProgram& program) {
   }
   std::vector<bool> is_updated;
   for (const ToroidConstantInfo& constant : rows(program.constants, program.num_constants))
-    is_updated.push_back(names.contains(constant.name));
+    is_updated.push_back(names.count(constant.name) != 0);
   return is_updated;
 }
 
@@ -89,7 +89,8 @@ void ProgramOnDevice::Delete::operator()(ProgramOnDevice* program) const {
 void ProgramOnDevice::take_constants(const Call& call) {
   std::vector<DeviceWeights::Copies::Wanted> wanted;
   std::vector<size_t> new_buffers;
-  for (size_t slot = 0; const int32_t each : rows(call.variant.tables.constants, call.variant.tables.num_constants)) {
+  size_t slot = 0;
+  for (const int32_t each : rows(call.variant.tables.constants, call.variant.tables.num_constants)) {
     const auto c = static_cast<size_t>(each);
     if (is_on_host(call, &ToroidGpuPlacement::constants, slot++)) continue;
     if (is_updated_[c] && !buffers_[c]) new_buffers.push_back(c);
@@ -126,7 +127,8 @@ void ProgramOnDevice::lay_out(const Call& call) {
   }
   callbacks_.set_host_arena(host_arena_ ? host_arena_->data() : nullptr);
   places_.constants.clear();
-  for (size_t slot = 0; const int32_t each : rows(tables.constants, tables.num_constants)) {
+  size_t slot = 0;
+  for (const int32_t each : rows(tables.constants, tables.num_constants)) {
     const auto c = static_cast<size_t>(each);
     const bool on_host = is_on_host(call, &ToroidGpuPlacement::constants, slot++);
     if (on_host) {
@@ -148,7 +150,7 @@ void ProgramOnDevice::lay_out(const Call& call) {
   places_.prepared = static_cast<char*>(prepared->memory.data());
 }
 
-void ProgramOnDevice::copy_inputs(const Call& call, std::span<const std::span<const std::byte>> inputs) {
+void ProgramOnDevice::copy_inputs(const Call& call, Span<const Span<const std::byte>> inputs) {
   places_.inputs.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (is_on_host(call, &ToroidGpuPlacement::inputs, i)) {
@@ -210,7 +212,7 @@ void ProgramOnDevice::keep_updates(const Call& call) {
   }
 }
 
-void ProgramOnDevice::run(const Call& call, std::span<const std::span<const std::byte>> inputs, std::vector<HostTensor>& outputs) {
+void ProgramOnDevice::run(const Call& call, Span<const Span<const std::byte>> inputs, std::vector<HostTensor>& outputs) {
   const OnDevice here(device_);
   started_ = nullptr;
   callbacks_.set_stream(stream_.handle());
@@ -248,8 +250,7 @@ void ProgramOnDevice::require_memory(size_t position, const void* data, size_t b
   required_[position] = {data, bytes};
 }
 
-void ProgramOnDevice::start(const Call& call, std::span<const std::span<const std::byte>> inputs, std::span<DeviceTensor> outputs,
-                            StreamHandle stream) {
+void ProgramOnDevice::start(const Call& call, Span<const Span<const std::byte>> inputs, Span<DeviceTensor> outputs, StreamHandle stream) {
   const OnDevice here(device_);
   require_not_captured(stream);
   const ToroidVariant& tables = call.variant.tables;
@@ -272,7 +273,7 @@ void ProgramOnDevice::start(const Call& call, std::span<const std::span<const st
     }
     if (!is_own) require_memory(inputs.size() + i, outputs[i].data, bytes_of_output(call, i), "output", tables.outputs[i].name);
     void* place = is_own ? own_output(call, i) : outputs[i].data;
-    const auto is_input = [&](std::span<const std::byte> input) {
+    const auto is_input = [&](Span<const std::byte> input) {
       const auto* const begin = static_cast<const std::byte*>(place);
       return input.data() < begin + bytes_of_output(call, i) && begin < input.data() + input.size();
     };
@@ -310,7 +311,7 @@ void ProgramOnDevice::wait() {
   if (const LoadedVariant* started = std::exchange(started_, nullptr)) started->check(result, started_name_);
 }
 
-DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options) {
+DeviceTimes ProgramOnDevice::time(const Call& call, Span<const Span<const std::byte>> inputs, const DeviceTimesOptions& options) {
   constexpr int kFirst = 4;  // of which the last are graphs, with algorithms chosen
   constexpr double kWarmUpSeconds = 0.025;
   const OnDevice here(device_);
@@ -355,7 +356,7 @@ DeviceTimes ProgramOnDevice::time(const Call& call, std::span<const std::span<co
     return options.calls > 0 ? options.calls : std::clamp(static_cast<int>(seconds / once), least, most);
   };
   timed(calls_in(kWarmUpSeconds, 1, 200));
-  DeviceTimes times{.seconds = timed(calls_in(options.seconds, 10, 1000))};
+  DeviceTimes times{/*seconds=*/timed(calls_in(options.seconds, 10, 1000))};
   std::vector<double> of_host;
   for (int i = 0; i < 9; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -386,7 +387,7 @@ void ProgramOnDevice::use_weights(const Weights& newest) {
   prepared_.clear();
 }
 
-void ProgramOnDevice::read_buffer(size_t constant, std::span<std::byte> to) {
+void ProgramOnDevice::read_buffer(size_t constant, Span<std::byte> to) {
   if (const auto& here = host_buffers_[constant].value) {
     TOROID_CHECK(here->size() == to.size(), "{} bytes of constant {}", to.size(), constant);
     callbacks_.order().wait();

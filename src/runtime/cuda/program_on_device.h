@@ -7,12 +7,12 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/cuda/cuda_callbacks.h"
 #include "runtime/cuda/device_tensor.h"
 #include "runtime/cuda/device_weights.h"
@@ -42,26 +42,26 @@ class ProgramOnDevice {
     const CallSizes& sizes;
     const int64_t* random;
     const std::shared_ptr<const Weights>& weights;
-    std::span<const void* const> constants;  // in the process's memory, by ToroidProgram::constants: what is updated begins with this
-    std::span<const int32_t> updates;        // by output the constant that it is the new value of, or -1
+    Span<const void* const> constants;  // in the process's memory, by ToroidProgram::constants: what is updated begins with this
+    Span<const int32_t> updates;        // by output the constant that it is the new value of, or -1
   };
   // With tensors in the process's memory: inputs as the contract says, outputs but for updates, late ones not made yet. Throws as
   // LoadedVariant::run does.
-  void run(const Call& call, std::span<const std::span<const std::byte>> inputs, std::vector<HostTensor>& outputs);
+  void run(const Call& call, Span<const Span<const std::byte>> inputs, std::vector<HostTensor>& outputs);
   // With tensors in the device's memory, on a stream of the caller's, which is not waited for. Late outputs and updates get their data,
   // which stay until the next call.
-  void start(const Call& call, std::span<const std::span<const std::byte>> inputs, std::span<DeviceTensor> outputs, StreamHandle stream);
+  void start(const Call& call, Span<const Span<const std::byte>> inputs, Span<DeviceTensor> outputs, StreamHandle stream);
   // Waits for what was started. Throws what was wrong with it.
   void wait();
   // Of calls whose inputs and outputs stay on the device, from an L2 cache without them; behind some that are not counted. Nothing that
   // they write is kept.
-  DeviceTimes time(const Call& call, std::span<const std::span<const std::byte>> inputs, const DeviceTimesOptions& options);
+  DeviceTimes time(const Call& call, Span<const Span<const std::byte>> inputs, const DeviceTimesOptions& options);
   // What calls update comes to the device with the first call that needs it.
   bool has_buffer(size_t constant) const { return buffers_[constant].has_value() || host_buffers_[constant].value != nullptr; }
   // The next call that needs it copies it to the device again.
   void forget_buffer(size_t constant);
   // Its value, as the last call left it; one has used it.
-  void read_buffer(size_t constant, std::span<std::byte> to);
+  void read_buffer(size_t constant, Span<std::byte> to);
   // Calls from now on have these weights. Lets go of the old ones, which others may still use.
   void use_weights(const Weights& newest);
 
@@ -84,7 +84,7 @@ class ProgramOnDevice {
   // Constants and temporaries.
   void lay_out(const Call& call);
   void take_constants(const Call& call);
-  void copy_inputs(const Call& call, std::span<const std::span<const std::byte>> inputs);
+  void copy_inputs(const Call& call, Span<const Span<const std::byte>> inputs);
   bool is_on_host(const Call& call, const int32_t* ToroidGpuPlacement::*list, size_t position) const {
     return call.variant.is_on_host(list, position);
   }

@@ -27,7 +27,7 @@ struct Peak {
 };
 
 // The most that is alive at once, and when.
-Peak peak_of(std::span<const ArenaRequest> requests) {
+Peak peak_of(Span<const ArenaRequest> requests) {
   // Two events for each: it begins, it has ended.
   const size_t count = requests.size();
   const auto step_of = [&](size_t event) { return event < count ? requests[event].first_step : requests[event - count].last_step + 1; };
@@ -63,7 +63,7 @@ std::array<int64_t, 3> rank(int order, const ArenaRequest& request, int64_t peak
 }
 
 // Each in this order goes to the smallest gap that fits between those that are alive at the same time, or behind them all.
-ArenaPlan place(std::span<const ArenaRequest> requests, const std::vector<size_t>& order) {
+ArenaPlan place(Span<const ArenaRequest> requests, const std::vector<size_t>& order) {
   ArenaPlan plan;
   plan.offsets.resize(requests.size());
   std::vector<size_t> placed;
@@ -99,7 +99,7 @@ ArenaPlan place(std::span<const ArenaRequest> requests, const std::vector<size_t
 
 }  // namespace
 
-ArenaPlan plan_arena(std::span<const ArenaRequest> requests) {
+ArenaPlan plan_arena(Span<const ArenaRequest> requests) {
   // No sum below is larger than that of all.
   Checked all = 0;
   for (const ArenaRequest& request : requests) all += Checked(request.bytes) + kArenaAlignment;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include "base/span.h"
 
 namespace toroid {
 
@@ -21,6 +22,6 @@ struct ArenaPlan {
 
 // Throws Error{InvalidInput} where the requests have more bytes than 63 bits count.
 // Best fit, in the best of several orders; two requests that are alive in a common step never overlap.
-ArenaPlan plan_arena(std::span<const ArenaRequest> requests);
+ArenaPlan plan_arena(Span<const ArenaRequest> requests);
 
 }  // namespace toroid

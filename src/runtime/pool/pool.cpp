@@ -113,6 +113,7 @@ int RuntimePool::threads_for(int threads) {
   lost_workers_ = threads_ - 1;
   new std::vector<std::thread>(std::move(workers_));  // there is nothing to join: they are left behind
   workers_.clear();
+  calls_.forget_waiting();
   issued_ = 0;
   busy_ = false;
   has_failed_ = false;
@@ -122,8 +123,7 @@ int RuntimePool::threads_for(int threads) {
 [[gnu::cold]] RuntimePool::~RuntimePool() {
   if (host_.parallel_for == nullptr) PoolsOfProcess::remove(this);
   stop_ = true;
-  epoch_.fetch_add(1);
-  epoch_.notify_all();
+  calls_.add();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -188,11 +188,11 @@ void RuntimePool::work(int thread) {
   if (!processors_.empty()) stay_on_processor(processors_[static_cast<size_t>(thread) % processors_.size()]);
   Share& own = shares_[static_cast<size_t>(thread)];
   for (;;) {
-    const uint32_t now = epoch_.load(std::memory_order_acquire);
+    const uint32_t then = calls_.count();
     for (int spin = 0; own.left.load(std::memory_order_relaxed) <= 0 && spin < kSpins; ++spin) TOROID_PAUSE();
     if (own.left.load(std::memory_order_relaxed) <= 0) {
       if (stop_) return;
-      epoch_.wait(now, std::memory_order_acquire);
+      calls_.wait(then);
     }
     // With a piece a thread there is nothing to take from the others but what they are about to do.
     if (run_share(own, thread)) run_others(thread);
@@ -262,8 +262,7 @@ void RuntimePool::parallel_for(int64_t n, int64_t grain, void (*body)(void*, int
     share.argument = argument;
     share.left.store(share.end - pieces * t / threads, std::memory_order_release);
   }
-  epoch_.fetch_add(1);
-  epoch_.notify_all();
+  calls_.add();
   is_inside = true;
   run_share(shares_[0], 0);
   run_others(0);

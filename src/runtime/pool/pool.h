@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/pool/event_count.h"
+
 namespace toroid {
 
 // Threads of somebody else's: runs task(argument, i) once for each i from 0 to count - 1 and returns when all are done.
@@ -90,7 +92,7 @@ class RuntimePool {
   std::vector<Progress> progress_;  // the same
   int64_t issued_ = 0;              // pieces of all calls so far
   std::atomic<bool> busy_{false};
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // grows with each call; workers that sleep wait on it
+  alignas(64) EventCount calls_;  // workers that sleep wait for the next
   std::atomic<bool> stop_{false};
   std::atomic<bool> has_failed_{false};
   std::exception_ptr error_;  // written by whoever sets has_failed_

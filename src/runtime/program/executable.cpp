@@ -48,16 +48,16 @@ struct Executable::State {
     }
   }
 
-  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
-  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+  std::vector<HostTensor> run(Span<const HostTensor> inputs);
+  void run(Span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
     compute(inputs, outputs, observer);
     keep_written();
   }
   // A call up to where it may fail no more: new values of buffers are in `written`.
-  void compute(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer);
+  void compute(Span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer);
   void keep_written();
-  DeviceTimes time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
-  void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
+  DeviceTimes time(Span<const HostTensor> inputs, const DeviceTimesOptions& options);
+  void start(Span<const DeviceTensor> inputs, Span<DeviceTensor> outputs, void* stream);
 
   // Weights that replaced those of the call before.
   void use_newest_weights() {
@@ -113,7 +113,7 @@ struct Executable::State {
   // Throws when zeros may have been read in the place of weights.
   void refuse_lost_weights() {
     if (bus_errors == bus_errors_answered()) return;
-    std::vector<std::span<const std::byte>> memory;
+    std::vector<Span<const std::byte>> memory;
     for (const void* data : constants) memory.emplace_back(static_cast<const std::byte*>(data), 1);
     refuse_changed_files(memory);
     bus_errors = bus_errors_answered();  // of another file
@@ -125,7 +125,7 @@ struct Executable::State {
   uint64_t version;  // of the weights
   RuntimeCallbacks host;
   const HostMemory* memory;
-  std::span<const LoadedVariant> variants;
+  Span<const LoadedVariant> variants;
   std::vector<std::optional<CallLayout>> layouts;  // of each variant's last call
   std::vector<std::optional<char*>> prepared;      // by variant, once it has run
   const CallLayout* last = nullptr;                // of the last call
@@ -161,17 +161,17 @@ struct Executable::State {
     std::vector<std::vector<int64_t>> strides;  // in which the program reads each input
   };
   std::optional<Sized> sized;
-  const Sized& find_sizes(std::span<const InputView> inputs);
+  const Sized& find_sizes(Span<const InputView> inputs);
 
  private:
-  void place_inputs(std::span<const InputView> inputs);
+  void place_inputs(Span<const InputView> inputs);
   std::byte* place_buffer(size_t constant, const ToroidOutputInfo& info, const std::vector<int64_t>& sizes);
-  std::vector<HostTensor> run_on_device(std::span<const InputView> inputs);
+  std::vector<HostTensor> run_on_device(Span<const InputView> inputs);
   cuda::ProgramOnDevice::Call on_device(const int64_t* numbers) const {
     return {variants[last_variant], program->name(), *last, sized->sizes, numbers, weights, constants, program->updates(last_variant)};
   }
   // The bytes of inputs where they were placed.
-  std::vector<std::span<const std::byte>> placed_bytes(std::span<const InputView> inputs) const;
+  std::vector<Span<const std::byte>> placed_bytes(Span<const InputView> inputs) const;
 
   // Of the call that runs; here so that their memory is there for the next.
   std::vector<const void*> input_places;
@@ -183,8 +183,8 @@ struct Executable::State {
 namespace {
 
 // Throws Error{InvalidInput} unless the elements that the program keeps at one place are equal: the last one was written there.
-void require_shared_elements(const char* name, const std::byte* copy, std::span<const int64_t> strides, const InputView& input,
-                             std::span<const int64_t> given) {
+void require_shared_elements(const char* name, const std::byte* copy, Span<const int64_t> strides, const InputView& input,
+                             Span<const int64_t> given) {
   const std::vector<int64_t> rows = strides_of(input.sizes);
   const auto width = static_cast<size_t>(size_bytes(input.dtype)), bytes = static_cast<size_t>(bytes_of(input.dtype, input.sizes));
   std::vector<std::byte> kept(bytes), meant(bytes);
@@ -195,13 +195,13 @@ void require_shared_elements(const char* name, const std::byte* copy, std::span<
        "input '{}' has elements that differ where the program's strides give them one place", name);
 }
 
-std::vector<InputView> views_of(std::span<const HostTensor> tensors) {
+std::vector<InputView> views_of(Span<const HostTensor> tensors) {
   std::vector<InputView> views;
   for (const HostTensor& tensor : tensors) views.push_back({tensor.dtype(), tensor.sizes(), nullptr, tensor.bytes().data()});
   return views;
 }
 
-bool has_same_layout(const InputView& input, std::span<const int64_t> wanted) {
+bool has_same_layout(const InputView& input, Span<const int64_t> wanted) {
   if (input.strides != nullptr) return is_same_layout(input.sizes, {input.strides, input.sizes.size()}, wanted);
   int64_t stride = 1;
   for (size_t d = input.sizes.size(); d-- > 0;) {
@@ -218,7 +218,7 @@ Executable::Executable(std::shared_ptr<LoadedProgram> program, int gpu, std::sha
     : state_(with_typed_memory("loading a program",
                                [&] { return std::make_unique<State>(std::move(program), gpu, std::move(pool), memory); })) {}
 
-Executable::Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+Executable::Executable(std::string_view library, std::vector<Span<const std::byte>> constants, std::shared_ptr<const void> owner,
                        std::string name, int threads, int gpu)
     : Executable(with_typed_memory("loading a program",
                                    [&] {
@@ -237,7 +237,7 @@ Executable Executable::load(const std::string& library, const std::string& weigh
                            [&] { return Executable(LoadedProgram::load(library, weights, RuntimePool::shared(threads)), gpu); });
 }
 
-const Executable::State::Sized& Executable::State::find_sizes(std::span<const InputView> inputs) {
+const Executable::State::Sized& Executable::State::find_sizes(Span<const InputView> inputs) {
   const auto is_same = [&] {
     const int64_t* next = sized->shapes.data();
     const int64_t* const end = next + sized->shapes.size();
@@ -259,7 +259,7 @@ const Executable::State::Sized& Executable::State::find_sizes(std::span<const In
   if (!layout || layout->symbols != sizes.numbers()) layout = variants[position].lay_out(sizes);
   Sized found{{}, std::move(sizes), {}};
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::span<const int64_t> its = inputs[i].sizes;
+    const Span<const int64_t> its = inputs[i].sizes;
     found.shapes.push_back(static_cast<int64_t>(inputs[i].dtype));
     found.shapes.push_back(static_cast<int64_t>(its.size()));
     found.shapes.insert(found.shapes.end(), its.begin(), its.end());
@@ -271,7 +271,7 @@ const Executable::State::Sized& Executable::State::find_sizes(std::span<const In
 }
 
 // Where the program can read them: with its strides, and aligned to their elements.
-void Executable::State::place_inputs(std::span<const InputView> inputs) {
+void Executable::State::place_inputs(Span<const InputView> inputs) {
   input_places.clear();
   copies.clear();
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -301,8 +301,8 @@ std::byte* Executable::State::place_buffer(size_t constant, const ToroidOutputIn
   return place;
 }
 
-std::vector<std::span<const std::byte>> Executable::State::placed_bytes(std::span<const InputView> inputs) const {
-  std::vector<std::span<const std::byte>> result;
+std::vector<Span<const std::byte>> Executable::State::placed_bytes(Span<const InputView> inputs) const {
+  std::vector<Span<const std::byte>> result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto moved = std::find_if(copies.begin(), copies.end(), [&](const auto& copy) { return copy.data() == input_places[i]; });
     const auto own = static_cast<size_t>(bytes_of(inputs[i].dtype, inputs[i].sizes));
@@ -311,7 +311,7 @@ std::vector<std::span<const std::byte>> Executable::State::placed_bytes(std::spa
   return result;
 }
 
-DeviceTimes Executable::State::time(std::span<const HostTensor> inputs, const DeviceTimesOptions& options) {
+DeviceTimes Executable::State::time(Span<const HostTensor> inputs, const DeviceTimesOptions& options) {
   const std::vector<InputView> views = views_of(inputs);
   find_sizes(views);
   place_inputs(views);
@@ -319,7 +319,7 @@ DeviceTimes Executable::State::time(std::span<const HostTensor> inputs, const De
   return device->time(on_device(numbers), placed_bytes(views), options);
 }
 
-void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
+void Executable::State::start(Span<const DeviceTensor> inputs, Span<DeviceTensor> outputs, void* stream) {
   use_newest_weights();
   std::vector<InputView> views;
   for (const DeviceTensor& input : inputs) views.push_back({input.dtype, input.sizes, nullptr, nullptr});
@@ -328,7 +328,7 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
   if (outputs.size() != static_cast<size_t>(its.num_outputs))
     fail(ErrorKind::InvalidInput, Help{"give memory for each of those that Executable::outputs_of names"},
          "{} outputs for a program with {}", outputs.size(), its.num_outputs);
-  std::vector<std::span<const std::byte>> bytes;
+  std::vector<Span<const std::byte>> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const DeviceTensor& input = inputs[i];
     const std::vector<int64_t> given = input.strides.empty() ? strides_of(input.sizes) : input.strides;
@@ -344,19 +344,19 @@ void Executable::State::start(std::span<const DeviceTensor> inputs, std::span<De
   refuse_lost_weights();
 }
 
-void Executable::State::compute(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+void Executable::State::compute(Span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
   use_newest_weights();
   const Sized& call = find_sizes(inputs);
   place_inputs(inputs);
   const LoadedVariant& variant = variants[last_variant];
-  const std::span<const int32_t> updates = program->updates(last_variant);
+  const Span<const int32_t> updates = program->updates(last_variant);
   // Late outputs: new values of buffers stay here.
   struct Late final : OutputAllocator {
     State& state;
     OutputAllocator& outputs;
-    std::span<const int32_t> updates;
-    Late(State& state, OutputAllocator& outputs, std::span<const int32_t> updates) : state(state), outputs(outputs), updates(updates) {}
-    void* place(size_t output, DType dtype, std::span<const int64_t> sizes) override {
+    Span<const int32_t> updates;
+    Late(State& state, OutputAllocator& outputs, Span<const int32_t> updates) : state(state), outputs(outputs), updates(updates) {}
+    void* place(size_t output, DType dtype, Span<const int64_t> sizes) override {
       if (updates[output] < 0) return outputs.place(output, dtype, sizes);
       HostTensor made(dtype, {sizes.begin(), sizes.end()});
       std::byte* const place = made.mutable_data<std::byte>();
@@ -393,11 +393,11 @@ void Executable::State::keep_written() {
   written.clear();
 }
 
-std::vector<HostTensor> Executable::State::run_on_device(std::span<const InputView> inputs) {
+std::vector<HostTensor> Executable::State::run_on_device(Span<const InputView> inputs) {
   use_newest_weights();
   find_sizes(inputs);
   place_inputs(inputs);
-  const std::span<const int32_t> updates = program->updates(last_variant);
+  const Span<const int32_t> updates = program->updates(last_variant);
   std::vector<HostTensor> outputs;
   results.begin_call();
   for (size_t i = 0; i < updates.size(); ++i) {
@@ -414,14 +414,14 @@ std::vector<HostTensor> Executable::State::run_on_device(std::span<const InputVi
   return outputs;
 }
 
-std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> inputs) {
+std::vector<HostTensor> Executable::State::run(Span<const HostTensor> inputs) {
   const std::vector<InputView> views = views_of(inputs);
   if (device) return run_on_device(views);
   struct Tensors final : OutputAllocator {
     OutputMemory& memory;
     std::vector<HostTensor> made;
     explicit Tensors(OutputMemory& memory) : memory(memory) {}
-    void* place(size_t output, DType dtype, std::span<const int64_t> sizes) override {
+    void* place(size_t output, DType dtype, Span<const int64_t> sizes) override {
       if (output >= made.size()) made.resize(output + 1);
       made[output] = memory.tensor(dtype, {sizes.begin(), sizes.end()});
       return made[output].mutable_data<std::byte>();
@@ -429,7 +429,7 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   } outputs(results);
   results.begin_call();
   compute(views, outputs, nullptr);
-  const std::span<const int32_t> updates = program->updates(last_variant);
+  const Span<const int32_t> updates = program->updates(last_variant);
   outputs.made.resize(updates.size());
   for (size_t i = 0; i < updates.size(); ++i) {
     if (updates[i] < 0) continue;
@@ -441,16 +441,16 @@ std::vector<HostTensor> Executable::State::run(std::span<const HostTensor> input
   return std::move(outputs.made);
 }
 
-std::vector<HostTensor> Executable::run(std::span<const HostTensor> inputs) {
+std::vector<HostTensor> Executable::run(Span<const HostTensor> inputs) {
   return with_typed_memory("running a program", [&] { return state_->run(inputs); });
 }
 
-void Executable::run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
+void Executable::run(Span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer) {
   TOROID_CHECK(state_->device == nullptr, "memory of the caller for a program on a GPU");
   with_typed_memory("running a program", [&] { state_->run(inputs, outputs, observer); });
 }
 
-void Executable::start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream) {
+void Executable::start(Span<const DeviceTensor> inputs, Span<DeviceTensor> outputs, void* stream) {
   TOROID_CHECK(state_->device != nullptr, "device pointers for a program on the processor");
   with_typed_memory("running a program", [&] { state_->start(inputs, outputs, stream); });
 }
@@ -461,20 +461,20 @@ void Executable::wait() {
 
 bool Executable::has_failed() const { return state_->device && state_->device->callbacks().has_failed(); }
 
-std::vector<DeviceTensor> Executable::outputs_of(std::span<const DeviceTensor> inputs) {
+std::vector<DeviceTensor> Executable::outputs_of(Span<const DeviceTensor> inputs) {
   std::vector<InputView> views;
   for (const DeviceTensor& input : inputs) views.push_back({input.dtype, input.sizes, nullptr, nullptr});
   state_->find_sizes(views);
   std::vector<DeviceTensor> result;
   for (int32_t i = 0; i < last_variant().num_outputs; ++i) {
     const ToroidOutputInfo& info = last_variant().outputs[i];
-    result.push_back({.dtype = static_cast<DType>(info.dtype), .sizes = {}});
+    result.push_back({/*dtype=*/static_cast<DType>(info.dtype), /*sizes=*/{}});
     if (info.is_late == 0) result.back().sizes = state_->last->output_sizes[static_cast<size_t>(i)];
   }
   return result;
 }
 
-void Executable::read_buffer(size_t constant, std::span<std::byte> to) {
+void Executable::read_buffer(size_t constant, Span<std::byte> to) {
   TOROID_CHECK(to.size() == static_cast<size_t>(tables().constants[constant].bytes), "{} bytes for a constant", to.size());
   state_->use_newest_weights();
   if (state_->device && state_->device->has_buffer(constant)) return state_->device->read_buffer(constant, to);
@@ -487,7 +487,7 @@ void Executable::reset_buffer(size_t constant) {
 }
 
 HostTensor Executable::updated_buffer(size_t output) {
-  const std::span<const int32_t> updates = state_->program->updates(state_->last_variant);
+  const Span<const int32_t> updates = state_->program->updates(state_->last_variant);
   TOROID_CHECK(state_->last != nullptr && output < updates.size() && updates[output] >= 0, "output {} is no buffer's new value", output);
   const auto constant = static_cast<size_t>(updates[output]);
   if (!state_->device) return state_->buffers[constant].share();
@@ -505,7 +505,7 @@ const std::vector<std::vector<double>>& Executable::step_times() const {
   return state_->device ? state_->device->callbacks().step_times() : state_->host.step_times();
 }
 bool Executable::is_on_device() const { return state_->device != nullptr; }
-DeviceTimes Executable::time_on_device(std::span<const HostTensor> inputs, const DeviceTimesOptions& options) {
+DeviceTimes Executable::time_on_device(Span<const HostTensor> inputs, const DeviceTimesOptions& options) {
   return state_->time(inputs, options);
 }
 std::vector<std::string> Executable::calls_on_host() const {

@@ -4,11 +4,11 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/contract/contract.h"
 #include "runtime/cuda/device_tensor.h"
 #include "runtime/program/loaded_program.h"
@@ -27,7 +27,7 @@ class ProductMemory;
 // An input in memory of the caller's.
 struct InputView {
   DType dtype = DType::F32;
-  std::span<const int64_t> sizes;
+  Span<const int64_t> sizes;
   const int64_t* strides = nullptr;  // in elements; null: contiguous
   const std::byte* data = nullptr;   // of the first element
 };
@@ -41,8 +41,8 @@ class Executable {
   explicit Executable(std::shared_ptr<LoadedProgram> program, int gpu = 0, std::shared_ptr<RuntimePool> pool = nullptr,
                       const HostMemory* memory = nullptr);
   // Of a program of its own. `constants`: the bytes of each of the program's constants, kept alive by `owner`. `threads` 0: the default.
-  Executable(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
-             std::string name, int threads = 0, int gpu = 0);
+  Executable(std::string_view library, std::vector<Span<const std::byte>> constants, std::shared_ptr<const void> owner, std::string name,
+             int threads = 0, int gpu = 0);
   // As LoadedProgram::load.
   static Executable load(const std::string& path, int threads = 0, int gpu = 0);
   static Executable load(const std::string& library, const std::string& weights, int threads, int gpu);
@@ -54,10 +54,10 @@ class Executable {
   // have new elements, as in PyTorch: on a processor only of 64 KiB or more. Throws
   // Error{InvalidInput} that names the violated fact when the inputs do not fit, Error{Environment} when the file of its weights was cut
   // short (base/file/mapped_file.h).
-  std::vector<HostTensor> run(std::span<const HostTensor> inputs);
+  std::vector<HostTensor> run(Span<const HostTensor> inputs);
   // The same for a processor, with outputs in memory of the caller's, which must not overlap inputs. New values of buffers are kept and not
   // given out. Nothing is worked out, and no memory asked for, where the inputs have the sizes of the call before.
-  void run(std::span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer = nullptr);
+  void run(Span<const InputView> inputs, OutputAllocator& outputs, StepObserver* observer = nullptr);
 
   // Is it for a GPU? Then its kernels run there, and run() copies inputs to it and outputs from it. New values of buffers stay there: their
   // places among the outputs of run() are tensors without elements.
@@ -66,21 +66,21 @@ class Executable {
   // not be capturing: the work is started and not waited for. One call after the other, on whatever streams. outputs: as outputs_of gives
   // them, with memory; outputs whose sizes are known late, and new values of buffers, get memory of the program's, which holds until the
   // next call. Throws Error{InvalidInput} as run, and for pointers that are not to so many bytes of this GPU's memory.
-  void start(std::span<const DeviceTensor> inputs, std::span<DeviceTensor> outputs, void* stream);
+  void start(Span<const DeviceTensor> inputs, Span<DeviceTensor> outputs, void* stream);
   // Waits for what was started. Throws what run would for it; buffers have their new values nevertheless.
   void wait();
   // Whether kernels that were started have found something wrong so far, which wait() then throws. Does not wait.
   bool has_failed() const;
   // The outputs of a call with these inputs, whose data are not looked at: dtypes, and sizes as far as these tell them.
-  std::vector<DeviceTensor> outputs_of(std::span<const DeviceTensor> inputs);
+  std::vector<DeviceTensor> outputs_of(Span<const DeviceTensor> inputs);
   // Copies the value of a constant as the last call left it.
-  void read_buffer(size_t constant, std::span<std::byte> to);
+  void read_buffer(size_t constant, Span<std::byte> to);
   // From the next call on it has the value that it has among the weights.
   void reset_buffer(size_t constant);
   // The value of the buffer that this output of the last call is the new value of.
   HostTensor updated_buffer(size_t output);
   // Times calls on the GPU alone, with inputs and outputs that stay there. Nothing that they write is kept.
-  DeviceTimes time_on_device(std::span<const HostTensor> inputs, const DeviceTimesOptions& options);
+  DeviceTimes time_on_device(Span<const HostTensor> inputs, const DeviceTimesOptions& options);
   // Where measured algorithms of cuBLASLt are kept beyond the process; before the first call.
   void remember_products(std::shared_ptr<cuda::ProductMemory> memory);
   // Library kernels that the calls so far ran on the host, with copies, for they have none on the device.

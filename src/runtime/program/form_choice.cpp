@@ -1,7 +1,6 @@
 #include "runtime/program/form_choice.h"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <vector>
 
@@ -18,24 +17,24 @@ constexpr double kNearlySame = 0.98;
 // Until it is settled, others may begin anew.
 class Claim {
  public:
-  explicit Claim(std::atomic_ref<int32_t> form) : form_(form) {}
+  explicit Claim(int32_t& form) : form_(form) {}
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
-  ~Claim() { form_.store(settled_, std::memory_order_relaxed); }
+  ~Claim() { __atomic_store_n(&form_, settled_, __ATOMIC_RELAXED); }
   void settle(int32_t form) { settled_ = form; }
 
  private:
-  std::atomic_ref<int32_t> form_;
+  int32_t& form_;
   int32_t settled_ = kUnknownForm;
 };
 
 }  // namespace
 
 void choose_form(int32_t& form, int32_t count, void (*run)(void* argument, int32_t form), void* argument) {
-  const std::atomic_ref<int32_t> shared(form);
   int32_t known = kUnknownForm;
-  if (!shared.compare_exchange_strong(known, kBeingTimed, std::memory_order_relaxed)) return run(argument, std::max(known, 0));
-  Claim claim(shared);
+  if (!__atomic_compare_exchange_n(&form, &known, kBeingTimed, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    return run(argument, std::max(known, 0));
+  Claim claim(form);
   std::vector<double> least(static_cast<size_t>(count), std::numeric_limits<double>::infinity());
   const Stopwatch all;
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && all.seconds() < kEnoughSeconds); ++round) {

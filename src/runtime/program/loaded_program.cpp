@@ -25,7 +25,8 @@ bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 
 // Where the weights of a program are whose file has none: in a file of the same name beside it, if there is one.
 std::string weights_of(const Package& package, const ToroidProgram& program) {
   const auto has_bytes = [](const ToroidConstantInfo& constant) { return constant.bytes > 0; };
-  if (!package.weights.empty() || std::ranges::none_of(rows(program.constants, program.num_constants), has_bytes)) return {};
+  const Span<const ToroidConstantInfo> constants = rows(program.constants, program.num_constants);
+  if (!package.weights.empty() || std::none_of(constants.begin(), constants.end(), has_bytes)) return {};
   const std::string stem = package.path.substr(0, package.path.size() - extension_of(package.path).size());
   std::string weights = stem + kWeightsExtension, by_name = stem + kSafetensorsExtension;
   const bool are_by_name = is_there(by_name);
@@ -85,8 +86,9 @@ ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name) :
 
 void ProgramLibrary::take_level(const ToroidLevels& levels, std::string_view name, bool needs_level) {
   require_version(levels.abi_version);
-  const std::span<const ToroidLevel> all = rows(levels.levels, levels.num_levels);
-  auto found = std::ranges::find_if(all, [](const ToroidLevel& level) { return has_instructions(parse_isa(level.isa), machine().isa); });
+  const Span<const ToroidLevel> all = rows(levels.levels, levels.num_levels);
+  const auto is_ours = [](const ToroidLevel& level) { return has_instructions(parse_isa(level.isa), machine().isa); };
+  auto found = std::find_if(all.begin(), all.end(), is_ours);
   if (found == all.end() && !needs_level) --found;
   if (found == all.end()) refuse_missing_instructions(parse_isa(all.back().isa), name);
   isa_ = found->isa;
@@ -103,7 +105,7 @@ LoadedProgram::LoadedProgram(ProgramLibrary library, std::string name, std::shar
   if (gpu_tables() != nullptr) on_devices_ = cuda::DeviceWeights::make();
 }
 
-LoadedProgram::LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
+LoadedProgram::LoadedProgram(std::string_view library, std::vector<Span<const std::byte>> constants, std::shared_ptr<const void> owner,
                              std::string name, std::shared_ptr<RuntimePool> pool)
     : LoadedProgram(ProgramLibrary(library, name), name, std::move(pool)) {
   TOROID_CHECK(constants.size() == static_cast<size_t>(tables().num_constants), "{} constants for a program with {}", constants.size(),
@@ -175,7 +177,7 @@ std::shared_ptr<LoadedProgram> LoadedProgram::make(ProgramLibrary library, std::
 std::vector<int32_t> LoadedProgram::updates_of(const ToroidVariant& variant) const {
   std::vector<int32_t> result;
   for (const ToroidOutputInfo& output : rows(variant.outputs, variant.num_outputs)) {
-    const std::span<const ToroidConstantInfo> all = rows(tables().constants, tables().num_constants);
+    const Span<const ToroidConstantInfo> all = rows(tables().constants, tables().num_constants);
     const auto found = std::find_if(all.begin(), all.end(), [&](const ToroidConstantInfo& constant) {
       return output.kind == TOROID_OUTPUT_BUFFER_MUTATION && std::string_view(constant.name) == output.target;
     });
@@ -184,7 +186,7 @@ std::vector<int32_t> LoadedProgram::updates_of(const ToroidVariant& variant) con
   return result;
 }
 
-std::pair<size_t, CallSizes> LoadedProgram::find_variant(std::span<const InputShape> shapes) const {
+std::pair<size_t, CallSizes> LoadedProgram::find_variant(Span<const InputShape> shapes) const {
   const size_t general = variants_.size() - 1;
   CallSizes sizes = variants_[general].bind(shapes);
   for (size_t i = 0; i < general; ++i) {
@@ -198,7 +200,7 @@ std::shared_ptr<const Weights> LoadedProgram::weights() const {
   return weights_;
 }
 
-void LoadedProgram::replace_weights(std::span<const NewValue> values) {
+void LoadedProgram::replace_weights(Span<const NewValue> values) {
   std::shared_ptr<const Weights> old;  // let go after the lock
   const std::lock_guard lock(mutex_);
   std::vector<const void*> places(weights_->constants().begin(), weights_->constants().end());

@@ -6,12 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/file/loaded_library.h"
+#include "base/span.h"
 #include "runtime/program/loaded_variant.h"
 #include "runtime/program/weights.h"
 #include "toroid/gpu_abi.h"
@@ -54,8 +54,8 @@ inline const ToroidVariant& general_variant(const ToroidProgram& program) { retu
 class LoadedProgram {
  public:
   // As Executable's constructor.
-  LoadedProgram(std::string_view library, std::vector<std::span<const std::byte>> constants, std::shared_ptr<const void> owner,
-                std::string name, std::shared_ptr<RuntimePool> pool);
+  LoadedProgram(std::string_view library, std::vector<Span<const std::byte>> constants, std::shared_ptr<const void> owner, std::string name,
+                std::shared_ptr<RuntimePool> pool);
   // A file written by write_package, and `weights`, the same file, a safetensors file, or another one of that kind, whose library is not
   // looked at. With such weights `library` may be a bare library of one level, as `compile --emit-benchmark` has it; nothing is known of
   // that before it is loaded. Throws as open_package does, before any of the program's code runs, and Error{Environment} when it cannot be
@@ -73,15 +73,15 @@ class LoadedProgram {
   const ToroidProgram& tables() const { return library_.tables(); }
   const ToroidGpuProgram* gpu_tables() const { return library_.gpu_tables(); }
   const std::string& isa() const { return isa_; }  // the instruction set that it was compiled for; "" where its file does not say
-  std::span<const LoadedVariant> variants() const { return variants_; }  // as in the tables: the general one last
+  Span<const LoadedVariant> variants() const { return variants_; }  // as in the tables: the general one last
   // Of a variant, by output, the constant that it is the new value of, or -1.
-  std::span<const int32_t> updates(size_t variant) const { return updates_[variant]; }
+  Span<const int32_t> updates(size_t variant) const { return updates_[variant]; }
   const std::shared_ptr<RuntimePool>& pool() const { return pool_; }
   // The weights' copies on GPUs; null for a processor.
   const std::shared_ptr<cuda::DeviceWeights>& on_devices() const { return on_devices_; }
 
   // The variant that serves a call with these inputs: its sizes. Throws Error{InvalidInput} as bind_sizes.
-  std::pair<size_t, CallSizes> find_variant(std::span<const InputShape> shapes) const;
+  std::pair<size_t, CallSizes> find_variant(Span<const InputShape> shapes) const;
 
   // The newest ones. A number that grows with each replacement tells whether there are newer ones, without a lock.
   std::shared_ptr<const Weights> weights() const;
@@ -92,7 +92,7 @@ class LoadedProgram {
     std::shared_ptr<const HostBytes> bytes;
   };
   // Calls that begin from now on have all of these, those that run none.
-  void replace_weights(std::span<const NewValue> values);
+  void replace_weights(Span<const NewValue> values);
 
  private:
   LoadedProgram(ProgramLibrary library, std::string name, std::shared_ptr<RuntimePool> pool);

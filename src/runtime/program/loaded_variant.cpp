@@ -16,7 +16,7 @@ LoadedVariant::LoadedVariant(const ToroidVariant& tables, int64_t* bad_index, co
     : tables(tables), forms_(static_cast<size_t>(tables.num_choices), kUnknownForm), bad_index_(bad_index), placement_(placement) {}
 
 bool LoadedVariant::is_chosen(const CallSizes& sizes) const {
-  const std::span<const ToroidCondition> conditions = rows(tables.conditions, tables.num_conditions);
+  const Span<const ToroidCondition> conditions = rows(tables.conditions, tables.num_conditions);
   return std::all_of(conditions.begin(), conditions.end(), [&](const ToroidCondition& condition) {
     const std::optional<int32_t> symbol = find_symbol(sizes.contract(), condition.symbol);
     return symbol && sizes.find(*symbol) == condition.value;
@@ -33,7 +33,7 @@ CallLayout LoadedVariant::lay_out(const CallSizes& sizes) const {
   check_bytes(sizes);
   std::vector<int64_t> bytes(static_cast<size_t>(tables.num_temporaries));
   size_t ranks = 0;
-  const std::span<const ToroidOutputInfo> outputs = rows(tables.outputs, tables.num_outputs);
+  const Span<const ToroidOutputInfo> outputs = rows(tables.outputs, tables.num_outputs);
   for (const ToroidOutputInfo& output : outputs) ranks += static_cast<size_t>(output.rank);
   std::vector<int64_t> flat(ranks);
   tables.sizes(layout.symbols.data(), bytes.data(), flat.data());
@@ -93,8 +93,8 @@ void LoadedVariant::run(RuntimeCallbacks& host, std::string_view name, const Cal
 
 std::vector<std::optional<size_t>> LoadedVariant::forms() const {
   std::vector<std::optional<size_t>> forms;
-  for (int32_t& form : forms_) {
-    const int32_t known = std::atomic_ref(form).load(std::memory_order_relaxed);
+  for (const int32_t& form : forms_) {
+    const int32_t known = __atomic_load_n(&form, __ATOMIC_RELAXED);
     forms.push_back(known < 0 ? std::nullopt : std::optional(static_cast<size_t>(known)));
   }
   return forms;

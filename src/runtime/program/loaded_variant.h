@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/contract/contract.h"
 #include "runtime/memory/arena.h"
 #include "runtime/program/runtime_callbacks.h"
@@ -37,7 +38,7 @@ class LoadedVariant {
   // Do the sizes of a call, by the contract of the general variant, choose this one?
   bool is_chosen(const CallSizes& sizes) const;
   // The symbols' values for these inputs. Throws Error{InvalidInput} that names the violated fact.
-  CallSizes bind(std::span<const InputShape> shapes) const { return bind_sizes(tables.contract, shapes); }
+  CallSizes bind(Span<const InputShape> shapes) const { return bind_sizes(tables.contract, shapes); }
   // Gives a symbol that the program reads from an input its value before that; nothing happens when the program has no such symbol.
   // Throws Error{InvalidInput} that names the range or guard that the value violates.
   void bind(CallSizes& sizes, std::string_view symbol, int64_t value) const;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/fail.h"
 #include "base/file/file.h"
@@ -76,7 +77,7 @@ OwnProgram own_program() {
   if (toroid_own_levels == nullptr)
     fail(ErrorKind::Unsupported, Help{"give the path of a package"}, "this library holds no program of its own");
   Search search = search_of(*toroid_own_levels);
-  if (!search.name.starts_with('/')) search.name = path_in_maps(search.address);
+  if (!starts_with(search.name, "/")) search.name = path_in_maps(search.address);
   if (search.name.empty())
     fail(ErrorKind::Environment, Help{"load it by its path"}, "the file of the package that is loaded cannot be found");
   return {*toroid_own_levels, search.name};

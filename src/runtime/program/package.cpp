@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/fail.h"
 #include "base/file/checksum.h"
@@ -22,7 +23,7 @@ constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kNumberBytes = sizeof(uint64_t), kChecksumBytes = 2 * kNumberBytes;
 constexpr size_t kFooterBytes = kNumberBytes + kChecksumBytes + kMagic.size();
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+Span<const std::byte> bytes_of(std::string_view text) { return as_bytes(Span(text)); }
 uint64_t aligned_part(uint64_t offset) { return (offset + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 size_t chunks_of(size_t bytes) { return (bytes + kChunk - 1) / kChunk; }
 
@@ -42,14 +43,14 @@ std::optional<Checksum> take_checksum(std::string_view& bytes) {
 }
 
 // Of each chunk of what the parts are together, a chunk at a time in memory: weights may be larger than that.
-void append_checksums(std::string& bytes, std::span<const std::span<const std::byte>> parts) {
+void append_checksums(std::string& bytes, Span<const Span<const std::byte>> parts) {
   std::vector<std::byte> gathered;
   gathered.reserve(kChunk);
   const auto finish = [&] {
     if (!gathered.empty()) append_checksum(bytes, checksum(gathered));
     gathered.clear();
   };
-  for (std::span<const std::byte> part : parts) {
+  for (Span<const std::byte> part : parts) {
     while (!part.empty()) {
       const size_t taken = std::min(part.size(), kChunk - gathered.size());
       gathered.insert(gathered.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(taken));
@@ -69,11 +70,11 @@ constexpr Help kCopyAgain{"copy it again, or make it again with 'toroid compile 
 // The description's bytes.
 std::string_view description_of(const std::string& path, std::string_view file) {
   constexpr size_t kFooterOfVersion1 = kMagicOfVersion1.size() + 2 * kNumberBytes;
-  if (file.size() >= kFooterOfVersion1 && file.substr(file.size() - kFooterOfVersion1).starts_with(kMagicOfVersion1)) {
+  if (file.size() >= kFooterOfVersion1 && starts_with(file.substr(file.size() - kFooterOfVersion1), kMagicOfVersion1)) {
     fail(ErrorKind::InvalidInput, Help{"make it again with 'toroid compile MODEL -o FILE.so'"},
          "{} was compiled by an older toroid, which did not write checksums", path);
   }
-  if (file.size() < kFooterBytes || !file.ends_with(kMagic)) {
+  if (file.size() < kFooterBytes || !ends_with(file, kMagic)) {
     fail(ErrorKind::InvalidInput, Help{"make it with 'toroid compile MODEL -o FILE.so'"},
          "{} is not a program compiled by toroid, or is incomplete", path);
   }
@@ -108,7 +109,7 @@ void check_weights(const Package& package, std::string_view checksums, uint64_t 
 // Throws for missing instructions before it reads the whole file.
 Package check_package(const std::string& path, std::string_view file, std::shared_ptr<const void> owner, RuntimePool& pool, bool is_to_run,
                       const PackageChecks& checks) {
-  Package package{.path = path, .library = {}, .weights = {}, .isa = {}, .levels = {}, .owner = std::move(owner)};
+  Package package{/*path=*/path, /*library=*/{}, /*weights=*/{}, /*isa=*/{}, /*levels=*/{}, /*owner=*/std::move(owner)};
   const std::optional<SignatureBlock> signature = take_signature(file, path);
   std::string_view rest = description_of(path, file);
   const size_t described = static_cast<size_t>(rest.data() - file.data());
@@ -121,7 +122,7 @@ Package check_package(const std::string& path, std::string_view file, std::share
   package.isa = parse_isa(isa->substr(isa->rfind(',') + 1));
   if (is_to_run) refuse_missing_instructions(package.isa, path);
   for (const char letter : *isa) package.levels += letter == ',' ? ", " : std::string(1, letter);
-  package.weights = std::as_bytes(std::span(file)).subspan(*offset, *size);
+  package.weights = as_bytes(Span(file)).subspan(*offset, *size);
   package.library = file.substr(0, *offset);  // a copy: what is checked is what is loaded, whatever happens to the file
   if (checksum(bytes_of(package.library)) != *library) {
     refuse_changed_files({&package.weights, 1});
@@ -146,26 +147,27 @@ Package open_package(const std::string& path, RuntimePool& pool, const PackageCh
 Package open_package(std::string_view bytes, std::string name, RuntimePool& pool, const PackageChecks& checks) {
   return check_package(name, bytes, nullptr, pool, true, checks);
 }
-Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust) { return check_file(path, pool, false, {.trust = trust}); }
+Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust) {
+  return check_file(path, pool, false, {/*trust=*/trust});
+}
 
-std::span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
+Span<const std::byte> Package::take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const {
   const auto size = static_cast<uint64_t>(bytes);
   if (bytes < 0 || offset > weights.size() || size > weights.size() - offset) {
     fail(ErrorKind::InvalidInput, kCopyAgain, "{} is incomplete: the weight '{}' is missing", path, name);
   }
-  const std::span<const std::byte> taken = weights.subspan(offset, size);
+  const Span<const std::byte> taken = weights.subspan(offset, size);
   offset = aligned_part(offset + size);
   return taken;
 }
 
-void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
-                   std::span<const Isa> levels) {
+void write_package(const std::string& path, std::string_view library, Span<const Span<const std::byte>> constants, Span<const Isa> levels) {
   const std::vector<std::byte> zeros(kPartAlignment);
-  std::vector<std::span<const std::byte>> parts;  // library and weights, with the zeros between
-  const auto add = [&](std::span<const std::byte> part) {
+  std::vector<Span<const std::byte>> parts;  // library and weights, with the zeros between
+  const auto add = [&](Span<const std::byte> part) {
     parts.push_back(part);
     const size_t over = part.size() % kPartAlignment;
-    if (over != 0) parts.push_back(std::span(zeros).first(kPartAlignment - over));
+    if (over != 0) parts.push_back(Span(zeros).first(kPartAlignment - over));
   };
   std::string padded(library);
   padded.resize(aligned_part(padded.size()));
@@ -180,7 +182,7 @@ void write_package(const std::string& path, std::string_view library, std::span<
   append_number(description, padded.size());
   append_number(description, size_of_weights);
   append_checksum(description, checksum(bytes_of(padded)));
-  append_checksums(description, std::span(parts).subspan(1));
+  append_checksums(description, Span(parts).subspan(1));
   refuse_changed_files(constants);
   const uint64_t size = description.size();
   append_number(description, size);

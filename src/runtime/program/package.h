@@ -16,12 +16,12 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/file/mapped_file.h"
 #include "base/machine/isa.h"
+#include "base/span.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/signature.h"
 
@@ -33,13 +33,13 @@ inline constexpr const char* kWeightsExtension = ".weights";
 struct Package {
   std::string path;
   std::string library;  // empty where the library is a file of its own
-  std::span<const std::byte> weights;
+  Span<const std::byte> weights;
   Isa isa;                            // the least that it needs
   std::string levels;                 // all, as "avx512, avx2"
   std::shared_ptr<const void> owner;  // keeps `weights` alive
 
   // The bytes of a weight that follows those that were taken, `offset` bytes so far. Throws Error{InvalidInput} where the file has no such.
-  std::span<const std::byte> take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const;
+  Span<const std::byte> take_weight(uint64_t& offset, std::string_view name, int64_t bytes) const;
 };
 
 // Of a file that is opened, beside its description and its library, which always are.
@@ -57,11 +57,9 @@ Package open_package(std::string_view bytes, std::string name, RuntimePool& pool
 Package verify_package(const std::string& path, RuntimePool& pool, Trust* trust = nullptr);
 
 // Throws Error{Environment} when it cannot be written, or a mapped file that holds constants was changed meanwhile.
-void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
-                   std::span<const Isa> levels);
-inline void write_package(const std::string& path, std::string_view library, std::span<const std::span<const std::byte>> constants,
-                          const Isa& isa) {
-  write_package(path, library, constants, std::span(&isa, 1));
+void write_package(const std::string& path, std::string_view library, Span<const Span<const std::byte>> constants, Span<const Isa> levels);
+inline void write_package(const std::string& path, std::string_view library, Span<const Span<const std::byte>> constants, const Isa& isa) {
+  write_package(path, library, constants, Span(&isa, 1));
 }
 
 }  // namespace toroid

@@ -7,9 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/contract/contract.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/prepared_constants.h"

@@ -165,14 +165,14 @@ class Header {
 
 std::optional<uint64_t> bytes_needed(const WeightInFile& tensor) {
   Checked bytes = size_bytes(tensor.dtype);
-  if (std::ranges::count(tensor.sizes, 0) > 0) return 0;
+  if (std::count(tensor.sizes.begin(), tensor.sizes.end(), 0) > 0) return 0;
   for (const int64_t size : tensor.sizes) bytes *= size;
   if (!bytes.fits()) return std::nullopt;
   return static_cast<uint64_t>(*bytes.value());
 }
 
-WeightInFile read_tensor(Header& header, std::string name, std::span<const std::byte> data) {
-  WeightInFile tensor{.name = std::move(name), .dtype = {}, .sizes = {}, .bytes = {}};
+WeightInFile read_tensor(Header& header, std::string name, Span<const std::byte> data) {
+  WeightInFile tensor{/*name=*/std::move(name), /*dtype=*/{}, /*sizes=*/{}, /*bytes=*/{}};
   bool has_dtype = false, has_shape = false;
   std::vector<int64_t> offsets;
   header.expect('{');
@@ -213,10 +213,9 @@ WeightInFile read_tensor(Header& header, std::string name, std::span<const std::
   return tensor;
 }
 
-void refuse_holes_and_overlaps(const Header& header, std::span<const WeightInFile> tensors, std::span<size_t> order,
-                               std::span<const std::byte> data) {
+void refuse_holes_and_overlaps(const Header& header, Span<const WeightInFile> tensors, Span<size_t> order, Span<const std::byte> data) {
   sort_indices(order, [&](size_t a, size_t b) {
-    const std::span<const std::byte> first = tensors[a].bytes, second = tensors[b].bytes;
+    const Span<const std::byte> first = tensors[a].bytes, second = tensors[b].bytes;
     return first.data() != second.data() ? first.data() < second.data() : first.size() < second.size();
   });
   const std::byte* covered = data.data();
@@ -241,7 +240,7 @@ std::vector<WeightInFile> parse_weights(std::string_view file) {
   if (file.size() < sizeof size || size > file.size() - sizeof size || size > kMostHeaderBytes)
     fail(ErrorKind::InvalidInput, Help{"write it again with a safetensors library"}, "the file is no safetensors file, or is cut off");
   Header header(file.substr(sizeof size, size));
-  const std::span<const std::byte> data = std::as_bytes(std::span(file.substr(sizeof size + size)));
+  const Span<const std::byte> data = as_bytes(Span(file.substr(sizeof size + size)));
   std::vector<WeightInFile> tensors;
   bool has_metadata = false;
   header.expect('{');
@@ -282,14 +281,15 @@ ConstantBytes read_safetensors_weights(const std::string& path, const ToroidProg
   const auto file = std::make_shared<const MappedFile>(path);
   const std::vector<WeightInFile> tensors = parse_weights(file->text());
   ConstantBytes result;
-  for (size_t i = 0; const ToroidConstantInfo& constant : rows(program.constants, program.num_constants)) {
+  size_t i = 0;
+  for (const ToroidConstantInfo& constant : rows(program.constants, program.num_constants)) {
     const std::string name = weight_name(constant, i++);
-    const auto found = std::ranges::find(tensors, name, &WeightInFile::name);
-    const std::span<const int64_t> sizes = rows(constant.sizes, constant.rank);
+    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const WeightInFile& each) { return each.name == name; });
+    const Span<const int64_t> sizes = rows(constant.sizes, constant.rank);
     if (found == tensors.end())
       fail(ErrorKind::InvalidInput, Help{"toroid compile --weights writes one with all"}, "the file has no weight '{}'", shown(name));
     const auto dtype = static_cast<DType>(constant.dtype);
-    if (found->dtype != dtype || !std::ranges::equal(found->sizes, sizes))
+    if (found->dtype != dtype || !std::equal(found->sizes.begin(), found->sizes.end(), sizes.begin(), sizes.end()))
       fail(ErrorKind::InvalidInput, "the weight '{}' is {}{} in the file, and {} in the program", shown(name), to_string(found->dtype),
            shape_text(found->sizes), constant.type);
     const std::vector<int64_t> strides = strides_wanted(constant);

@@ -7,11 +7,11 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "tensor/dtype.h"
 #include "toroid/program_abi.h"
 
@@ -25,7 +25,7 @@ struct WeightInFile {
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> sizes;
-  std::span<const std::byte> bytes;  // row-major
+  Span<const std::byte> bytes;  // row-major
 };
 // Of the whole file's bytes, in the order of its header. Throws Error{InvalidInput} with the place in the file.
 std::vector<WeightInFile> parse_weights(std::string_view file);

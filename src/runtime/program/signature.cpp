@@ -1,8 +1,10 @@
 #include "runtime/program/signature.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/file/checksum.h"
 #include "base/file/framing.h"
@@ -17,13 +19,13 @@ constexpr std::string_view kMagic = "TOROIDS1";
 constexpr size_t kSigned = sizeof(PublicKey) + sizeof(Signature), kBlockBytes = kSigned + 2 * sizeof(uint64_t) + kMagic.size();
 constexpr size_t kChunk = size_t{1} << 20;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+Span<const std::byte> bytes_of(std::string_view text) { return as_bytes(Span(text)); }
+std::string_view text_of(Span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 }  // namespace
 
 std::optional<SignatureBlock> take_signature(std::string_view& file, const std::string& path) {
-  if (file.size() < kBlockBytes || !file.ends_with(kMagic)) return std::nullopt;
+  if (file.size() < kBlockBytes || !ends_with(file, kMagic)) return std::nullopt;
   const std::string_view block = file.substr(file.size() - kBlockBytes);
   std::string_view rest = block.substr(kSigned);
   const Checksum sum = checksum(bytes_of(block.substr(0, kSigned)));
@@ -31,8 +33,8 @@ std::optional<SignatureBlock> take_signature(std::string_view& file, const std::
     throw Error(ErrorKind::InvalidInput, formatted("{} is damaged: its signature is not as it was written", path))
         .help("copy it again, or sign it again with 'toroid compile --sign'");
   SignatureBlock result;
-  std::ranges::copy(bytes_of(block.substr(0, sizeof(PublicKey))), result.key.begin());
-  std::ranges::copy(bytes_of(block.substr(sizeof(PublicKey), sizeof(Signature))), result.signature.begin());
+  std::memcpy(result.key.data(), block.data(), sizeof(PublicKey));
+  std::memcpy(result.signature.data(), block.data() + sizeof(PublicKey), sizeof(Signature));
   file.remove_suffix(kBlockBytes);
   return result;
 }
@@ -44,7 +46,7 @@ Sha512Digest digest_of(std::string_view file, RuntimePool& pool) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       digests[i] = sha512(bytes_of(file.substr(i * kChunk, kChunk)));
   });
-  return sha512(std::as_bytes(std::span(digests)));
+  return sha512(as_bytes(Span(digests)));
 }
 
 std::string signed_text(const Sha512Digest& digest, const std::optional<Sha512Digest>& library) {
@@ -60,7 +62,7 @@ void require_signature(Trust& trust, const std::optional<SignatureBlock>& block,
         .help("take it from who signs it, or sign it with 'toroid compile --sign'");
   };
   if (!block) refuse("it has no signature");
-  if (std::ranges::find(trust.keys, block->key) == trust.keys.end()) refuse("its signature is of another key");
+  if (std::find(trust.keys.begin(), trust.keys.end(), block->key) == trust.keys.end()) refuse("its signature is of another key");
   if (!has_library && !trust.library) refuse("it has weights alone, and the library that they go with is not known");
   const Sha512Digest digest = digest_of(file, pool);
   const std::string text = signed_text(digest, has_library ? std::nullopt : trust.library);
@@ -87,7 +89,7 @@ void sign_package(const std::string& path, const std::string& library, const Pub
   append_number(block, sum.low);
   append_number(block, sum.high);
   block += kMagic;
-  const std::span<const std::byte> parts[] = {bytes_of(content), bytes_of(block)};
+  const Span<const std::byte> parts[] = {bytes_of(content), bytes_of(block)};
   write_parts_atomically(path, parts, 0777);
 }
 

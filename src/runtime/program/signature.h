@@ -12,19 +12,19 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/crypto/ed25519.h"
 #include "base/crypto/sha512.h"
+#include "base/span.h"
 #include "runtime/pool/pool.h"
 
 namespace toroid {
 
 // What a host demands of the files of a model, one after the other.
 struct Trust {
-  std::span<const PublicKey> keys;
+  Span<const PublicKey> keys;
   std::optional<Sha512Digest> library = {};  // of the file that had one; set when it is checked
 };
 

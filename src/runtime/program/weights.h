@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/registry/prepared_constants.h"
 #include "runtime/memory/host_bytes.h"
 #include "runtime/program/prepared_bytes.h"
@@ -25,8 +25,8 @@ class Weights {
           const HostMemory* memory)
       : constants_(std::move(constants)), owners_(std::move(owners)), memory_(copy_of(memory)), packed_(memory), prepared_(num_variants) {}
 
-  std::span<const void* const> constants() const { return constants_; }
-  std::span<const std::shared_ptr<const void>> owners() const { return owners_; }
+  Span<const void* const> constants() const { return constants_; }
+  Span<const std::shared_ptr<const void>> owners() const { return owners_; }
   PreparedConstants& packed() const { return packed_; }
   // What calls of the variant, the one at `position`, are given as prepared; null where that is nothing. The first call computes it, with
   // `host`, and others wait. Throws as LoadedVariant::run.

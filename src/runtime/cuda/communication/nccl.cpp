@@ -111,7 +111,7 @@ Communicator communicator_of(const Group& group, int device) {
   return made;
 }
 
-std::span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, static_cast<size_t>(operand.rank)}; }
+Span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, static_cast<size_t>(operand.rank)}; }
 
 class Collective {
  public:
@@ -146,7 +146,7 @@ class Collective {
   }
 
  private:
-  std::span<const double> attributes() const { return {call_.numbers, static_cast<size_t>(call_.num_numbers)}; }
+  Span<const double> attributes() const { return {call_.numbers, static_cast<size_t>(call_.num_numbers)}; }
 
   Communicator communicator(size_t group_at) const { return communicator_of(collectives::group_of(attributes(), group_at), device_); }
 
@@ -193,7 +193,7 @@ class Collective {
   const char* from_;
   char* to_;
   DType dtype_;
-  std::span<const int64_t> sizes_;
+  Span<const int64_t> sizes_;
   size_t bytes_;
 };
 

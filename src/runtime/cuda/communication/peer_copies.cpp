@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <thread>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/file/file.h"
 #include "library/collectives/collectives.h"
@@ -182,7 +182,7 @@ bool PeerCopies::swap(const Group& group, const void* from, void* to, size_t byt
   constexpr size_t kLeastSlot = 1 << 16;
   // Processes that a host has brought together may have no MPI to find each other by.
   if (!is_used_ || group.nccl() != nullptr) return false;
-  const size_t slot = std::bit_ceil(std::max(bytes, kLeastSlot));
+  const size_t slot = size_t{1} << bit_width(std::max(bytes, kLeastSlot) - 1);
   std::unique_ptr<Mailbox>& mailbox = mailboxes_[{&group, slot}];
   if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(group, slot);
   if (!mailbox->is_usable()) return false;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/cuda/cudnn/api.h"
 
 namespace toroid::cuda::cudnn {
@@ -34,7 +34,7 @@ class Descriptor {
   Descriptor& number(Attribute which, AttributeType type, int value) { return set(which, type, 1, &value); }
   Descriptor& data_type(Attribute which, int value) { return number(which, kTypeDataType, value); }
   Descriptor& integer(Attribute which, int64_t value) { return set(which, kTypeInt64, 1, &value); }
-  Descriptor& integers(Attribute which, std::span<const int64_t> values) {
+  Descriptor& integers(Attribute which, Span<const int64_t> values) {
     return set(which, kTypeInt64, static_cast<int64_t>(values.size()), values.data());
   }
   Descriptor& yes(Attribute which) {
@@ -49,10 +49,10 @@ class Descriptor {
     const BackendDescriptor value = other.get();
     return set(which, kTypeDescriptor, 1, &value);
   }
-  Descriptor& descriptors(Attribute which, std::span<const BackendDescriptor> others) {
+  Descriptor& descriptors(Attribute which, Span<const BackendDescriptor> others) {
     return set(which, kTypeDescriptor, static_cast<int64_t>(others.size()), others.data());
   }
-  Descriptor& pointers(Attribute which, std::span<const void* const> values) {
+  Descriptor& pointers(Attribute which, Span<const void* const> values) {
     return set(which, kTypeVoidPointer, static_cast<int64_t>(values.size()), values.data());
   }
   Descriptor& text(Attribute which, std::string_view value) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "library/cudnn_calls.h"
 #include "runtime/cuda/cudnn/descriptor.h"
@@ -206,14 +207,14 @@ bool Graphs::recall(Graph& graph) const {
 
 // Of sums of parts, which are added afterwards, the library makes the first.
 void Graphs::clear_other_parts(const ToroidLibraryCall& call) const {
-  if (!std::string_view(call.name).starts_with(cudnn_calls::kFilterGradient)) return;
+  if (!starts_with(std::string_view(call.name), cudnn_calls::kFilterGradient)) return;
   const ToroidOperand& sums = call.outputs[0];
   const auto of_part = static_cast<size_t>(sums.strides[0] * size_bytes(static_cast<DType>(sums.dtype)));
   if (sums.sizes[0] > 1) clear(stream_, static_cast<char*>(sums.data) + of_part, of_part * static_cast<size_t>(sums.sizes[0] - 1));
 }
 
 bool Graphs::run(const ToroidLibraryCall& call) {
-  const bool may_refuse = !std::string_view(call.name).ends_with(cudnn_calls::kOnly);
+  const bool may_refuse = !ends_with(std::string_view(call.name), cudnn_calls::kOnly);
   if (absence()) {
     if (!may_refuse) functions();  // which throws
     return false;

@@ -1,10 +1,11 @@
 #include "runtime/cuda/cudnn/operations.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <string_view>
 
+#include "base/affixes.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "library/cudnn_calls.h"
 #include "tensor/dtype.h"
@@ -33,7 +34,7 @@ int64_t alignment_of(const ToroidOperand& operand) {
 
 bool is_named(const ToroidLibraryCall& call, std::string_view name) {
   const std::string_view its = call.name;
-  return its == name || (its.starts_with(name) && its.substr(name.size()) == calls::kOnly);
+  return its == name || (starts_with(its, name) && its.substr(name.size()) == calls::kOnly);
 }
 
 }  // namespace
@@ -416,7 +417,7 @@ std::vector<int64_t> key_of(const ToroidLibraryCall& call) {
   std::vector<int64_t> key;
   const std::string_view name = call.name;
   for (const std::string_view each : {calls::kConvolution, calls::kFilterGradient, calls::kAttention})
-    key.push_back(name.starts_with(each));
+    key.push_back(starts_with(name, each));
   const auto add = [&](const ToroidOperand& operand) {
     key.insert(key.end(), {operand.dtype, operand.rank, alignment_of(operand)});
     key.insert(key.end(), operand.sizes, operand.sizes + operand.rank);
@@ -425,7 +426,7 @@ std::vector<int64_t> key_of(const ToroidLibraryCall& call) {
   for (int32_t i = 0; i < call.num_inputs; ++i) add(call.inputs[i]);
   for (int32_t i = 0; i < call.num_outputs; ++i) add(call.outputs[i]);
   key.insert(key.end(), call.integers, call.integers + call.num_integers);
-  for (int32_t i = 0; i < call.num_numbers; ++i) key.push_back(std::bit_cast<int64_t>(call.numbers[i]));
+  for (int32_t i = 0; i < call.num_numbers; ++i) key.push_back(bit_cast<int64_t>(call.numbers[i]));
   return key;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/file/system_library.h"
 #include "base/machine/per_thread.h"
@@ -90,7 +91,7 @@ Result number_of_architecture(int* number, DeviceNumber device) {
   const char* const text = properties + (other.is_6 ? kArchitecture6 : kArchitecture5);
   std::string_view name(text, strnlen(text, 256));
   name = name.substr(0, name.find(':'));
-  if (!name.starts_with("gfx")) return kNotFound;
+  if (!starts_with(name, "gfx")) return kNotFound;
   const auto [end, error] = std::from_chars(name.data() + 3, name.data() + name.size(), *number, 16);
   return error == std::errc() && end == name.data() + name.size() ? 0 : kNotFound;
 }

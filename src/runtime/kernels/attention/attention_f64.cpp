@@ -5,8 +5,8 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
-#include <span>
 
+#include "base/span.h"
 #include "runtime/kernels/attention/call.h"
 #include "runtime/kernels/gemm/packed_plan.h"
 #include "runtime/kernels/isa/vector_sets.h"
@@ -72,12 +72,12 @@ TOROID_AVX2 double exp_below_avx2(double high, double* row, int64_t count) { ret
 TOROID_AVX512 double exp_below_avx512(double high, double* row, int64_t count) { return exp_below<64>(high, row, count); }
 #endif
 
-double exp_below(double high, std::span<double> row) {
+double exp_below(double high, Span<double> row) {
 #ifdef __x86_64__
-  if (vector_set() == VectorSet::Avx512) return exp_below_avx512(high, row.data(), std::ssize(row));
-  if (vector_set() == VectorSet::Avx2) return exp_below_avx2(high, row.data(), std::ssize(row));
+  if (vector_set() == VectorSet::Avx512) return exp_below_avx512(high, row.data(), static_cast<int64_t>(row.size()));
+  if (vector_set() == VectorSet::Avx2) return exp_below_avx2(high, row.data(), static_cast<int64_t>(row.size()));
 #endif
-  return exp_below_baseline(high, row.data(), std::ssize(row));
+  return exp_below_baseline(high, row.data(), static_cast<int64_t>(row.size()));
 }
 
 class AttentionF64 {
@@ -106,7 +106,7 @@ class AttentionF64 {
     PackedGemm<double>(threads, count, keys, s_.width)(s_.pool, {q.at(first, 0), q.row, q.column}, {k.data, k.column, k.row},
                                                        {scores, keys, nullptr});
     for (int64_t i = 0; i < count; ++i) {
-      const std::span<double> row(scores + i * keys, static_cast<size_t>(keys));
+      const Span<double> row(scores + i * keys, static_cast<size_t>(keys));
       apply_mask(batch, first + i, row);
       softmax(row);
     }
@@ -114,7 +114,7 @@ class AttentionF64 {
     PackedGemm<double>(threads, count, s_.out_width, keys)(s_.pool, {scores, keys, 1}, v, {out, s_.out_width, nullptr});
   }
 
-  void apply_mask(int64_t batch, int64_t query, std::span<double> row) const {
+  void apply_mask(int64_t batch, int64_t query, Span<double> row) const {
     for (double& x : row) x *= scale_;
     if (s_.mask != nullptr) {
       const ToroidOperand& mask = *s_.mask;
@@ -128,12 +128,12 @@ class AttentionF64 {
         }
       }
     }
-    const auto seen = static_cast<size_t>(s_.limit(query, 0, std::ssize(row)));
+    const auto seen = static_cast<size_t>(s_.limit(query, 0, static_cast<int64_t>(row.size())));
     std::fill(row.begin() + static_cast<ptrdiff_t>(seen), row.end(), kForbidden);
   }
 
   // In place; a query that looks nowhere, whose scores are all -infinity, gives 0.
-  static void softmax(std::span<double> row) {
+  static void softmax(Span<double> row) {
     double high = kForbidden;
     bool has_nan = false;
     for (double x : row) {

@@ -20,7 +20,7 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   const OperandMeta& out = problem.outputs[0];
   if (!out.is_contiguous()) return "the output is not contiguous";
   auto same_batches = [&](const OperandMeta& a, const OperandMeta& b, ptrdiff_t without) {
-    const auto end = a.sizes.end() - std::min(without, std::ssize(a.sizes));
+    const auto end = a.sizes.end() - std::min(without, static_cast<int64_t>(a.sizes.size()));
     return a.sizes.size() == b.sizes.size() && std::equal(a.sizes.begin(), end, b.sizes.begin());
   };
   if (!same_batches(q, out, 2) || !same_batches(q, k, 3) || !same_batches(k, v, 2)) return "the batches differ";
@@ -56,41 +56,44 @@ double cost_s(const Problem& problem, const MachineModel& machine, double share_
 }
 
 constexpr Implementation kQueryBlocks = {
-    .name = "query-blocks",
-    .description = "blocks of queries whose scores stay in cache, in float32",
-    .version = 2,
-    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
-    .plan = plan_running<run_attention_blocks>};
+    /*name=*/"query-blocks",
+    /*description=*/"blocks of queries whose scores stay in cache, in float32",
+    /*version=*/2,
+    /*gate=*/[](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    /*cost_s=*/
+    [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 0.5) + packing_s(problem, machine); },
+    /*plan=*/plan_running<run_attention_blocks>};
 
 constexpr Implementation kFew = {
-    .name = "few-queries",
-    .description = "keys and values are read where they lie, and meet a few queries in float32",
-    .gate = [](const Problem& problem) -> std::optional<std::string> {
+    /*name=*/"few-queries",
+    /*description=*/"keys and values are read where they lie, and meet a few queries in float32",
+    /*version=*/1,
+    /*gate=*/
+    [](const Problem& problem) -> std::optional<std::string> {
       const OperandMeta &q = problem.inputs[0], &k = problem.inputs[1], &v = problem.inputs[2];
       const int64_t group = q.sizes.size() > 2 ? q.size(-3) / k.size(-3) : 1;
       if (!takes_few_queries(k.dtype, q.size(-2) == 1 ? group : q.size(-2), k.size(-1), v.size(-1))) return "many queries, or short rows";
       if (k.stride(-1) != 1 || v.stride(-1) != 1) return "rows of keys or values are not contiguous";
       return std::nullopt;
     },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
-    .plan = plan_running<run_attention_of_few>};
+    /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.5); },
+    /*plan=*/plan_running<run_attention_of_few>};
 
 constexpr Implementation kOfVectors[] = {kQueryBlocks, kFew};
 constexpr Implementation kOfBFloat16[] = {
     kQueryBlocks,
     kFew,
-    {.name = "tiles",
-     .description = "the same with products in tiles of 16 rows and columns (AMX)",
-     .version = 2,
-     .gate = [](const Problem&) -> std::optional<std::string> {
+    {/*name=*/"tiles",
+     /*description=*/"the same with products in tiles of 16 rows and columns (AMX)",
+     /*version=*/2,
+     /*gate=*/
+     [](const Problem&) -> std::optional<std::string> {
        if (!has_amx()) return kNoTiles;
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
-     .plan = plan_running<run_attention_tiles>},
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) { return cost_s(problem, machine, 1.2) + packing_s(problem, machine); },
+     /*plan=*/plan_running<run_attention_tiles>},
 };
 
 template <DType kDType>

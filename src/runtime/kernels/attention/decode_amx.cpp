@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#if defined(__x86_64__) && defined(__linux__)
-#define TOROID_HAS_AMX_INTRINSICS 1
+#include "base/language.h"
+
+#ifdef TOROID_KNOWS_AMX
 #include <immintrin.h>
 #endif
 
@@ -63,8 +64,8 @@ KeyStrip strip_of(const KeyBlock<BFloat16>& keys, int64_t first, int64_t width, 
   return strip;
 }
 
-#ifdef TOROID_HAS_AMX_INTRINSICS
-#define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
+#ifdef TOROID_KNOWS_AMX
+#define TOROID_TARGET TOROID_AVX512_AND("amx-tile,amx-bf16")
 namespace native {
 #include "runtime/kernels/attention/decode_amx_loops.inc"
 }
@@ -77,7 +78,7 @@ namespace emulated {
 #include "runtime/kernels/attention/decode_amx_loops.inc"
 }
 
-#ifndef TOROID_HAS_AMX_INTRINSICS
+#ifndef TOROID_KNOWS_AMX
 namespace native = emulated;  // never chosen
 #endif
 

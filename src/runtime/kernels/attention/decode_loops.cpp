@@ -82,7 +82,7 @@ struct Piece {
 template <int kGroup, class Vector, int... kLane>
 TOROID_INLINE void add_neighbours(const Vector& a, const Vector& b, std::integer_sequence<int, kLane...>, Vector& sum) {
 #define TOROID_LANE (kLane / (2 * kGroup) * (2 * kGroup) + kLane % kGroup + (kLane % (2 * kGroup) >= kGroup ? kLanes<Vector> : 0))
-  sum = __builtin_shufflevector(a, b, TOROID_LANE...) + __builtin_shufflevector(a, b, (TOROID_LANE + kGroup)...);
+  sum = TOROID_SHUFFLE(a, b, TOROID_LANE...) + TOROID_SHUFFLE(a, b, (TOROID_LANE + kGroup)...);
 #undef TOROID_LANE
 }
 
@@ -254,7 +254,7 @@ TOROID_INLINE void add(const RowPieces& pieces, const float* weights, int64_t we
     static constexpr FewQueryLoops<E> small_loops = {kLanes<VECTOR>, 1, {&scores<E, 1>}, {&add<E, 1>}};                        \
   };
 
-TOROID_LOOPS(Baseline, Vector4)
+TOROID_LOOPS(Baseline, Vector4, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_LOOPS(Avx2, Vector8, TOROID_AVX2)
 TOROID_LOOPS(Avx512, Vector16, TOROID_AVX512)

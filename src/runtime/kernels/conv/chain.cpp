@@ -51,7 +51,7 @@ int64_t out_channels(const ConvolutionShape& s) { return s.groups * s.out_channe
 int64_t out_row(const ConvolutionShape& s) { return s.out[2] * out_channels(s); }  // elements
 
 // Images of one dtype, F32 or BF16.
-DType dtype_of_images(std::span<const KernelCall> stages) { return dtype_of(stages[0].inputs[0]); }
+DType dtype_of_images(Span<const KernelCall> stages) { return dtype_of(stages[0].inputs[0]); }
 
 // How a chain goes in bands.
 struct ChainPlan {
@@ -64,7 +64,7 @@ struct ChainPlan {
 
 class ChainPlanner {
  public:
-  explicit ChainPlanner(std::span<const KernelCall> stages)
+  explicit ChainPlanner(Span<const KernelCall> stages)
       : stages_(stages), pool_(stages[0].pool), is_bf16_(dtype_of_images(stages) == DType::BF16), element_bytes_(is_bf16_ ? 2 : 4) {
     for (const KernelCall& stage : stages) shapes_.push_back(convolution_shape(stage));
   }
@@ -109,7 +109,7 @@ class ChainPlanner {
   }
 
   ChainPlan in_bands(int64_t rows, MakeRowConvolution make) const {
-    ChainPlan plan = {.shapes = shapes_};
+    ChainPlan plan = {/*shapes=*/shapes_};
     const ConvolutionShape& last = shapes_.back();
     const int64_t parts = this->parts(pool_.threads()), part_rows = (last.out[1] + parts - 1) / parts;
     const int64_t most = rows > 0 ? rows : band_rows(part_rows);
@@ -118,7 +118,7 @@ class ChainPlanner {
     plan.bytes_kept = bytes_kept(plan.kept);
     const int64_t times = (last.batch * plan.bands + pool_.threads() - 1) / pool_.threads();
     for (size_t i = 0; i < stages_.size(); ++i) {
-      plan.convolutions.push_back(make(stages_[i], shapes_[i], {.from_ring = i > 0, .times = times}));
+      plan.convolutions.push_back(make(stages_[i], shapes_[i], {/*from_ring=*/i > 0, /*times=*/times}));
     }
     return plan;
   }
@@ -169,7 +169,7 @@ class ChainPlanner {
     return rows;
   }
 
-  std::span<const KernelCall> stages_;
+  Span<const KernelCall> stages_;
   RuntimePool& pool_;
   bool is_bf16_;
   int64_t element_bytes_;
@@ -179,7 +179,7 @@ class ChainPlanner {
 // A call of a chain in bands.
 class BandRun {
  public:
-  BandRun(std::span<const KernelCall> stages, const ChainPlan& plan)
+  BandRun(Span<const KernelCall> stages, const ChainPlan& plan)
       : stages_(stages), plan_(plan), pool_(stages[0].pool), dtype_(dtype_of_images(stages)), element_bytes_(size_bytes(dtype_)) {
     static std::atomic<uint64_t> runs{0};
     run_ = ++runs;
@@ -210,7 +210,7 @@ class BandRun {
     Progress& progress = of_threads.get();
     const size_t count = stages_.size();
     if (progress.run != run_) {
-      progress = {.run = run_, .image = -1};
+      progress = {/*run=*/run_, /*image=*/-1};
       progress.images.resize(count);
       const int64_t thread = threads_++;
       auto* elsewhere = scratch_for_rings.get<std::byte>(plan_.bytes_kept);
@@ -268,7 +268,7 @@ class BandRun {
   }
 
   // Of the stage's whole image, to the ring that the next one reads.
-  void make_rows(size_t stage, int64_t image, Range rows, std::span<const ImageRing> images) const {
+  void make_rows(size_t stage, int64_t image, Range rows, Span<const ImageRing> images) const {
     const ImageRing& ring = images[stage + 1];
     const ConvolutionShape& s = plan_.shapes[stage];
     for (Range some = rows; some.first < rows.last; some.first = some.last) {
@@ -283,7 +283,7 @@ class BandRun {
   static std::byte* bytes_of(const ToroidOperand& operand) { return static_cast<std::byte*>(operand.data); }
   static ImageRing ring(const std::byte* data, int64_t row, int64_t kept) { return {reinterpret_cast<const float*>(data), row, kept}; }
 
-  std::span<const KernelCall> stages_;
+  Span<const KernelCall> stages_;
   const ChainPlan& plan_;
   RuntimePool& pool_;
   DType dtype_;
@@ -292,7 +292,7 @@ class BandRun {
   mutable std::atomic<int64_t> threads_{0};  // that take part
 };
 
-std::span<const KernelCall> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }
+Span<const KernelCall> stages_of(const KernelCall& chain) { return {chain.stages, chain.num_stages}; }
 
 class BandsPlan final : public KernelPlan {
  public:
@@ -305,7 +305,7 @@ class BandsPlan final : public KernelPlan {
 
 class InTurn final : public KernelPlan {
  public:
-  explicit InTurn(std::span<const KernelCall> stages) {
+  explicit InTurn(Span<const KernelCall> stages) {
     for (const KernelCall& stage : stages) plans_.push_back(plan_library_kernel("convolution", stage));
   }
   void run(const KernelCall& chain) const override {
@@ -318,7 +318,7 @@ class InTurn final : public KernelPlan {
 
 }  // namespace
 
-ChainEstimate estimate_chain(std::span<const KernelCall> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
+ChainEstimate estimate_chain(Span<const KernelCall> stages, int64_t threads) { return ChainPlanner(stages).estimate(threads); }
 
 std::unique_ptr<const KernelPlan> plan_in_turn(const KernelCall& chain) { return std::make_unique<const InTurn>(stages_of(chain)); }
 

@@ -5,8 +5,7 @@
 // two threads see are made by both.
 #pragma once
 
-#include <span>
-
+#include "base/span.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/plan.h"
 
@@ -27,6 +26,6 @@ inline constexpr std::string_view kApart = "apart";
 struct ChainEstimate {
   double in_turn_s, in_bands_s;
 };
-ChainEstimate estimate_chain(std::span<const KernelCall> stages, int64_t threads);
+ChainEstimate estimate_chain(Span<const KernelCall> stages, int64_t threads);
 
 }  // namespace toroid

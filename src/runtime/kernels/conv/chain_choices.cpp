@@ -22,26 +22,26 @@ class StagesWithoutData {
       Operands& operands = operands_.emplace_back();
       for (const OperandMeta& input : stage.inputs) operands.inputs.push_back(operand_of(input));
       operands.output = operand_of(stage.outputs[0]);
-      stages_.push_back({.pool = pool_,
-                         .inputs = operands.inputs,
-                         .outputs = {&operands.output, 1},
-                         .integers = stage.integers,
-                         .numbers = {},
-                         .prepared = &prepared_});
+      stages_.push_back({/*pool=*/pool_,
+                         /*inputs=*/operands.inputs,
+                         /*outputs=*/{&operands.output, 1},
+                         /*integers=*/stage.integers,
+                         /*numbers=*/{}, /*epilogue=*/nullptr,
+                         /*prepared=*/&prepared_});
     }
   }
   StagesWithoutData(const StagesWithoutData&) = delete;
 
-  std::span<const KernelCall> get() const { return stages_; }
+  Span<const KernelCall> get() const { return stages_; }
 
  private:
   static ToroidOperand operand_of(const OperandMeta& meta) {
-    return {.data = nullptr,
-            .sizes = meta.sizes.data(),
-            .strides = meta.strides.data(),
-            .rank = static_cast<int32_t>(meta.sizes.size()),
-            .dtype = static_cast<int32_t>(meta.dtype),
-            .is_constant = meta.is_constant};
+    return {/*data=*/nullptr,
+            /*sizes=*/meta.sizes.data(),
+            /*strides=*/meta.strides.data(),
+            /*rank=*/static_cast<int32_t>(meta.sizes.size()),
+            /*dtype=*/static_cast<int32_t>(meta.dtype),
+            /*is_constant=*/meta.is_constant};
   }
 
   struct Operands {
@@ -121,20 +121,26 @@ std::optional<std::string> not_by_rows_bf16(const Problem& problem, size_t stage
 }
 
 constexpr Implementation kInTurn = {
-    .name = kApart,
-    .description = "one convolution after the other",
-    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s; },
-    .plan = plan_in_turn};
+    /*name=*/kApart,
+    /*description=*/"one convolution after the other",
+    /*version=*/1,
+    /*gate=*/[](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    /*cost_s=*/
+    [](const Problem& problem, const MachineModel& machine) {
+      return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_turn_s;
+    },
+    /*plan=*/plan_in_turn};
 template <NotByRows kNotByRows, MakeRowConvolution kMake>
 constexpr Implementation kInBands = {
-    .name = "bands",
-    .description = "some rows of each at a time, which the next one reads while they are in the cache",
-    .gate = not_in_bands<kNotByRows>,
-    .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s; },
-    .plan = [](const KernelCall& call) { return plan_in_bands(call, 0, kMake); }};
+    /*name=*/"bands",
+    /*description=*/"some rows of each at a time, which the next one reads while they are in the cache",
+    /*version=*/1,
+    /*gate=*/not_in_bands<kNotByRows>,
+    /*cost_s=*/
+    [](const Problem& problem, const MachineModel& machine) {
+      return estimate_chain(StagesWithoutData(problem).get(), machine.threads).in_bands_s;
+    },
+    /*plan=*/[](const KernelCall& call) { return plan_in_bands(call, 0, kMake); }};
 
 constexpr Implementation kOfF32[] = {kInTurn, kInBands<not_by_rows_f32, row_convolution>};
 constexpr Implementation kOfBF16[] = {kInTurn, kInBands<not_by_rows_bf16, bf16_row_convolution>};

@@ -128,78 +128,79 @@ double winograd_cost_s(const Problem& problem, const MachineModel& machine) {
   const bool keeps_weights = problem.inputs[1].is_constant;
   const double share =
       time_by_winograd(shape, kOutputs,
-                       {.keeps_weights = keeps_weights,
-                        .in_parts = convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads),
-                        .threads = machine.threads,
-                        .hidden = hidden_in_vectors(machine)});
+                       {/*keeps_weights=*/keeps_weights,
+                        /*in_parts=*/convolves_as_bf16x3(shape, problem.inputs[0].strides[1], keeps_weights, machine.threads),
+                        /*threads=*/machine.threads,
+                        /*hidden=*/hidden_in_vectors(machine)});
   return share * image_rows_cost_s(problem, machine);
 }
 
 constexpr Implementation kImplementations[] = {
-    {.name = "image-columns",
-     .description = "a product of the filters with the image's columns, made block by block",
-     .gate =
-         [](const Problem& problem) {
-           return first_of({never_transposed(problem), all_contiguous<>(problem)});
-         },
-     .cost_s = product_cost_s,
-     .plan = plan_columns_f32},
-    {.name = "image-rows",
-     .description = "a product of image rows, where they lie, with packed weights",
-     .gate = to_channels_last,
-     .cost_s = image_rows_cost_s,
-     .plan = plan_image_rows},
-    {.name = "matrix-product",
-     .description = "one product of all positions with filters of one element, where they lie",
-     .gate = one_matrix_product,
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           const std::vector<int64_t>& filters = problem.inputs[1].strides;
-           return estimate_gemm_f32_s(matrix_product_of(convolution_shape(problem), filters[0], filters[1]), machine);
-         },
-     .plan = plan_matrix_product},
-    {.name = "adjoint-columns",
-     .description = "a product whose columns are added where they belong",
-     .gate =
-         [](const Problem& problem) {
-           return first_of({only_transposed(problem), all_contiguous<&OperandMeta::is_row_major>(problem)});
-         },
-     .cost_s = product_cost_s,
-     .plan = plan_columns_f32},
-    {.name = "planes",
-     .description = "each plane with its filter, all filter elements summed in registers",
-     .gate =
-         [](const Problem& problem) {
-           return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous<>(problem)});
-         },
-     .cost_s = channels_cost_s,
-     .plan = plan_planes},
-    {.name = "winograd-4",
-     .description = "Winograd's method in tiles of 4x4 outputs",
-     .gate = winograd_may,
-     .cost_s = winograd_cost_s<4>,
-     .plan = [](const KernelCall& call) { return plan_winograd(call, 4); }},
-    {.name = "winograd-2",
-     .description = "Winograd's method in tiles of 2x2 outputs",
-     .gate = winograd_may,
-     .cost_s = winograd_cost_s<2>,
-     .plan = [](const KernelCall& call) { return plan_winograd(call, 2); }},
-    {.name = "channel-vectors",
-     .description = "vectors of channels, each with its filter, or groups of few",
-     .gate = [](const Problem& problem) -> Gate {
+    {/*name=*/"image-columns",
+     /*description=*/"a product of the filters with the image's columns, made block by block", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) {
+       return first_of({never_transposed(problem), all_contiguous<>(problem)});
+     },
+     /*cost_s=*/product_cost_s,
+     /*plan=*/plan_columns_f32},
+    {/*name=*/"image-rows",
+     /*description=*/"a product of image rows, where they lie, with packed weights", /*version=*/1,
+     /*gate=*/to_channels_last,
+     /*cost_s=*/image_rows_cost_s,
+     /*plan=*/plan_image_rows},
+    {/*name=*/"matrix-product",
+     /*description=*/"one product of all positions with filters of one element, where they lie", /*version=*/1,
+     /*gate=*/one_matrix_product,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       const std::vector<int64_t>& filters = problem.inputs[1].strides;
+       return estimate_gemm_f32_s(matrix_product_of(convolution_shape(problem), filters[0], filters[1]), machine);
+     },
+     /*plan=*/plan_matrix_product},
+    {/*name=*/"adjoint-columns",
+     /*description=*/"a product whose columns are added where they belong", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) {
+       return first_of({only_transposed(problem), all_contiguous<&OperandMeta::is_row_major>(problem)});
+     },
+     /*cost_s=*/product_cost_s,
+     /*plan=*/plan_columns_f32},
+    {/*name=*/"planes",
+     /*description=*/"each plane with its filter, all filter elements summed in registers", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) {
+       return first_of({one_channel_in(problem), never_transposed(problem), all_contiguous<>(problem)});
+     },
+     /*cost_s=*/channels_cost_s,
+     /*plan=*/plan_planes},
+    {/*name=*/"winograd-4",
+     /*description=*/"Winograd's method in tiles of 4x4 outputs", /*version=*/1,
+     /*gate=*/winograd_may,
+     /*cost_s=*/winograd_cost_s<4>,
+     /*plan=*/[](const KernelCall& call) { return plan_winograd(call, 4); }},
+    {/*name=*/"winograd-2",
+     /*description=*/"Winograd's method in tiles of 2x2 outputs", /*version=*/1,
+     /*gate=*/winograd_may,
+     /*cost_s=*/winograd_cost_s<2>,
+     /*plan=*/[](const KernelCall& call) { return plan_winograd(call, 2); }},
+    {/*name=*/"channel-vectors",
+     /*description=*/"vectors of channels, each with its filter, or groups of few", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (!takes_channel_vectors(problem.integers[1], channels_in_group(problem), problem.outputs[0].sizes[1] / problem.integers[1]))
          return kNoChannelVectors;
        if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
        return to_channels_last(problem);
      },
-     .cost_s = channels_cost_s,
-     .plan = plan_channel_vectors},
-    {.name = "onednn",
-     .description = "oneDNN's direct convolution",
-     .gate = onednn_refuses_convolution,
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * image_rows_cost_s(problem, machine); },
-     .plan = plan_convolution_onednn,
-     .needs_measuring = true},
+     /*cost_s=*/channels_cost_s,
+     /*plan=*/plan_channel_vectors},
+    {/*name=*/"onednn",
+     /*description=*/"oneDNN's direct convolution", /*version=*/1,
+     /*gate=*/onednn_refuses_convolution,
+     /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * image_rows_cost_s(problem, machine); },
+     /*plan=*/plan_convolution_onednn,
+     /*needs_measuring=*/true},
 };
 
 }  // namespace

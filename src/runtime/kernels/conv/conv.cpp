@@ -18,8 +18,7 @@
 
 namespace toroid {
 
-ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
-                                   std::span<const int64_t> integers) {
+ConvolutionShape convolution_shape(Span<const int64_t> x, Span<const int64_t> w, Span<const int64_t> y, Span<const int64_t> integers) {
   ConvolutionShape s{};
   s.transposed = integers[0] != 0;
   s.groups = integers[1];
@@ -44,7 +43,7 @@ ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const i
 }
 
 ConvolutionShape convolution_shape(const KernelCall& call) {
-  const auto sizes = [](const ToroidOperand& operand) { return std::span(operand.sizes, static_cast<size_t>(operand.rank)); };
+  const auto sizes = [](const ToroidOperand& operand) { return Span(operand.sizes, static_cast<size_t>(operand.rank)); };
   return convolution_shape(sizes(call.inputs[0]), sizes(call.inputs[1]), sizes(call.outputs[0]), call.integers);
 }
 
@@ -70,12 +69,12 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
   const float* w = data_of(call.inputs[1]);
   float* y = data_of(call.outputs[0]);
   const int64_t channels = s.groups * s.out_channels;
-  const PlaneConvolution slice = {.in = {s.in[1], s.in[2]},
-                                  .out = {s.out[1], s.out[2]},
-                                  .kernel = {s.kernel[1], s.kernel[2]},
-                                  .stride = {s.stride[1], s.stride[2]},
-                                  .padding = {s.padding[1], s.padding[2]},
-                                  .dilation = {s.dilation[1], s.dilation[2]}};
+  const PlaneConvolution slice = {/*in=*/{s.in[1], s.in[2]},
+                                  /*out=*/{s.out[1], s.out[2]},
+                                  /*kernel=*/{s.kernel[1], s.kernel[2]},
+                                  /*stride=*/{s.stride[1], s.stride[2]},
+                                  /*padding=*/{s.padding[1], s.padding[2]},
+                                  /*dilation=*/{s.dilation[1], s.dilation[2]}};
   call.pool.parallel_for(s.batch * channels, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t channel = plane % channels;
@@ -100,7 +99,7 @@ void depthwise(const KernelCall& call, const ConvolutionShape& s) {
 template <class Sum, class Element>
 GemmOf<Sum, Element> plan_gemm(int threads, int64_t m, int64_t n, int64_t k, int64_t a_column) {
   if constexpr (std::is_same_v<Sum, float>) {
-    return plan_gemm_f32({.m = m, .n = n, .k = k, .a_column = a_column, .b_row = n}, threads);
+    return plan_gemm_f32({/*batches=*/1, /*m=*/m, /*n=*/n, /*k=*/k, /*b_is_packed=*/false, /*a_column=*/a_column, /*b_row=*/n}, threads);
   } else {
     return PackedGemm<Sum, Element>(threads, m, n, k);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/plan.h"
@@ -32,14 +33,13 @@ struct ConvolutionShape {
 ConvolutionShape convolution_shape(const KernelCall& call);
 ConvolutionShape convolution_shape(const Problem& problem);
 // The same from sizes of image, filters and result, and the integers of the call.
-ConvolutionShape convolution_shape(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
-                                   std::span<const int64_t> integers);
+ConvolutionShape convolution_shape(Span<const int64_t> x, Span<const int64_t> w, Span<const int64_t> y, Span<const int64_t> integers);
 
 // The strides of the dims of an image, two spatial ones, in elements.
 struct ImageStrides {
   int64_t batch, channel, row, column;
 };
-ImageStrides image_strides(std::span<const int64_t> strides);
+ImageStrides image_strides(Span<const int64_t> strides);
 inline ImageStrides image_strides(const ToroidOperand& x) { return image_strides({x.strides, static_cast<size_t>(x.rank)}); }
 
 // If the positions, one after the other and each a row of channels, are the rows of one matrix that is multiplied with the filters: the

@@ -112,7 +112,7 @@ class HalfConvolution {
   }
 
   // The result in the images' dtype with a scale and a bias of each column and bounds, as post-operations.
-  std::vector<uint16_t> run_with_post_ops(const Implementation& implementation, std::span<const float> scale, std::span<const float> bias) {
+  std::vector<uint16_t> run_with_post_ops(const Implementation& implementation, Span<const float> scale, Span<const float> bias) {
     RuntimePool pool(2);
     PreparedConstants prepared;
     const int64_t columns = y_sizes[1];

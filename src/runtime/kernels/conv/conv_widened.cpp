@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/isa/half_rows.h"
@@ -67,7 +68,7 @@ class WidenedInput {
     DType dtype;
     std::vector<int32_t> order;
     std::vector<int64_t> sizes, strides;
-    bool operator==(const Layout&) const = default;
+    TOROID_COMPARED_FIELDS(Layout, dtype, order, sizes, strides)
   };
 
   void widen(RuntimePool& pool, const ToroidOperand& operand, float* to) const {

@@ -129,14 +129,23 @@ TOROID_AVX512 void run_elements(const DepthwiseStrip& s) {
 // As networks have them: 3, 5 or 7 columns, and no fewer positions than rows of 8 and more are cut into.
 constexpr int kFewestPairedPositions = 4;
 
+constexpr int kPairedPositionCounts = DepthwiseKernels::kMostPositions - kFewestPairedPositions + 1;
+
+template <int kColumns, size_t... I>
+DepthwiseKernel of_columns(const DepthwiseShape& shape, std::index_sequence<I...>) {
+  static constexpr DepthwiseKernel kKernels[] = {
+      &run_columns<kColumns, I / kPairedPositionCounts + 1, I % kPairedPositionCounts + kFewestPairedPositions>...};
+  return kKernels[(shape.stride - 1) * kPairedPositionCounts + shape.positions - kFewestPairedPositions];
+}
 template <int kColumns>
 DepthwiseKernel of_columns(const DepthwiseShape& shape) {
-  constexpr int kCounts = DepthwiseKernels::kMostPositions - kFewestPairedPositions + 1;
-  return [&]<size_t... I>(std::index_sequence<I...>) {
-    static constexpr DepthwiseKernel kKernels[] = {&run_columns<kColumns, I / kCounts + 1, I % kCounts + kFewestPairedPositions>...};
-    return kKernels[(shape.stride - 1) * kCounts + shape.positions - kFewestPairedPositions];
-  }
-  (std::make_index_sequence<DepthwiseKernels::kMostStride * kCounts>());
+  return of_columns<kColumns>(shape, std::make_index_sequence<DepthwiseKernels::kMostStride * kPairedPositionCounts>());
+}
+
+template <int... P>
+DepthwiseKernel of_elements(const DepthwiseShape& shape, std::integer_sequence<int, P...>) {
+  static constexpr DepthwiseKernel kKernels[] = {&run_elements<P + 1>...};
+  return kKernels[shape.positions - 1];
 }
 
 DepthwiseKernel paired_kernel(const DepthwiseShape& shape) {
@@ -144,11 +153,7 @@ DepthwiseKernel paired_kernel(const DepthwiseShape& shape) {
   if (has_own && shape.columns == 3) return of_columns<3>(shape);
   if (has_own && shape.columns == 5) return of_columns<5>(shape);
   if (has_own && shape.columns == 7) return of_columns<7>(shape);
-  return [&]<int... P>(std::integer_sequence<int, P...>) {
-    static constexpr DepthwiseKernel kKernels[] = {&run_elements<P + 1>...};
-    return kKernels[shape.positions - 1];
-  }
-  (std::make_integer_sequence<int, DepthwiseKernels::kMostPositions>());
+  return of_elements(shape, std::make_integer_sequence<int, DepthwiseKernels::kMostPositions>());
 }
 
 constexpr DepthwiseKernels kOfPairs = {kPairedLanes, true, false, paired_kernel};

@@ -205,16 +205,17 @@ TOROID_INLINE void convolve(const DepthwiseStrip& s) {
     }                                                                                                  \
   };
 
+template <class Set, ChannelGroups kGroups, bool kAtEdges, int... P>
+DepthwiseKernel any_filter(const DepthwiseShape& shape, std::integer_sequence<int, P...>) {
+  static constexpr DepthwiseKernel kKernels[] = {&Set::template run_any<P + 1, kGroups, kAtEdges>...};
+  return kKernels[shape.positions - 1];
+}
 template <class Set, ChannelGroups kGroups, bool kAtEdges = false>
 DepthwiseKernel any_filter(const DepthwiseShape& shape) {
-  return [&]<int... P>(std::integer_sequence<int, P...>) {
-    static constexpr DepthwiseKernel kKernels[] = {&Set::template run_any<P + 1, kGroups, kAtEdges>...};
-    return kKernels[shape.positions - 1];
-  }
-  (std::make_integer_sequence<int, DepthwiseKernels::kMostPositions>());
+  return any_filter<Set, kGroups, kAtEdges>(shape, std::make_integer_sequence<int, DepthwiseKernels::kMostPositions>());
 }
 
-TOROID_DEPTHWISE(Baseline, 4)
+TOROID_DEPTHWISE(Baseline, 4, TOROID_BASELINE)
 DepthwiseKernel baseline_filter(const DepthwiseShape& shape) {
   return shape.groups == ChannelGroups::Many ? any_filter<Baseline, ChannelGroups::Many>(shape)
                                              : any_filter<Baseline, ChannelGroups::Own, true>(shape);
@@ -229,15 +230,18 @@ TOROID_DEPTHWISE(Avx512, 16, TOROID_AVX512)
 // 4 to 7.
 constexpr int kFewestPositions = 4;
 
+constexpr int kPositionCounts = DepthwiseKernels::kMostPositions - kFewestPositions + 1;
+
+template <class Set, int kRows, int kColumns, ChannelGroups kGroups, bool kAtEdges, size_t... I>
+DepthwiseKernel fixed_filter(const DepthwiseShape& shape, std::index_sequence<I...>) {
+  static constexpr DepthwiseKernel kKernels[] = {
+      &Set::template run<kRows, kColumns, I / kPositionCounts + 1, I % kPositionCounts + kFewestPositions, kGroups, kAtEdges>...};
+  return kKernels[(shape.stride - 1) * kPositionCounts + shape.positions - kFewestPositions];
+}
 template <class Set, int kRows, int kColumns, ChannelGroups kGroups, bool kAtEdges = false>
 DepthwiseKernel fixed_filter(const DepthwiseShape& shape) {
-  constexpr int kStrides = DepthwiseKernels::kMostStride, kCounts = DepthwiseKernels::kMostPositions - kFewestPositions + 1;
-  return [&]<size_t... I>(std::index_sequence<I...>) {
-    static constexpr DepthwiseKernel kKernels[] = {
-        &Set::template run<kRows, kColumns, I / kCounts + 1, I % kCounts + kFewestPositions, kGroups, kAtEdges>...};
-    return kKernels[(shape.stride - 1) * kCounts + shape.positions - kFewestPositions];
-  }
-  (std::make_index_sequence<kStrides * kCounts>());
+  return fixed_filter<Set, kRows, kColumns, kGroups, kAtEdges>(shape,
+                                                               std::make_index_sequence<DepthwiseKernels::kMostStride * kPositionCounts>());
 }
 
 template <class Set, int kColumns>

@@ -2,6 +2,7 @@
 // packed.
 #pragma once
 
+#include "base/fields.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/registry/operands.h"
 
@@ -14,7 +15,7 @@ struct FilterLayout {
   int64_t kernel[2];
   int64_t out_stride, in_stride, row_stride, column_stride;
 
-  bool operator==(const FilterLayout&) const = default;
+  TOROID_COMPARED_FIELDS(FilterLayout, dtype, groups, out_channels, in_channels, kernel, out_stride, in_stride, row_stride, column_stride)
   // `element`: row by row of the kernel.
   int64_t offset(int64_t out_channel, int64_t in_channel, int64_t element) const {
     return out_channel * out_stride + in_channel * in_stride + element / kernel[1] * row_stride + element % kernel[1] * column_stride;

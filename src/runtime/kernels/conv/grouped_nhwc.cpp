@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fields.h"
 #include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/depthwise_microkernel.h"
@@ -168,7 +169,7 @@ class DepthwiseConvolver : public RowConvolution {
   struct FilterVectors {
     bool for_bf16;
     FilterLayout filters;
-    bool operator==(const FilterVectors&) const = default;
+    TOROID_COMPARED_FIELDS(FilterVectors, for_bf16, filters)
   };
   // As DepthwiseStrip has them.
   void pack_weights(const KernelCall& call, float* to) const {
@@ -339,23 +340,23 @@ class DepthwiseConvolver : public RowConvolution {
   };
   DepthwiseStrip strip_of(const float* image, const float* weights, const FilterRows& rows, int64_t channels, const Target& out,
                           const StripSize& size, uint64_t columns_there = ~uint64_t{0}) const {
-    return {.image = image,
-            .image_rows = rows.image.data(),
-            .image_column = column_,
-            .weights = weights,
-            .vector_weights = vector_weights_,
-            .weights_rows = rows.weights.data(),
-            .filter_rows = size.columns == 0 ? 0 : static_cast<int64_t>(rows.image.size()),
-            .columns = size.columns,
-            .stride = size.stride,
-            .positions = size.positions,
-            .out = out.data,
-            .out_position = out.position,
-            .channels = channels,
-            .seen = s_.in_channels,
-            .made = s_.out_channels,
-            .columns_there = columns_there,
-            .finish = out.finish};
+    return {/*image=*/image,
+            /*image_rows=*/rows.image.data(),
+            /*image_column=*/column_,
+            /*weights=*/weights,
+            /*vector_weights=*/vector_weights_,
+            /*weights_rows=*/rows.weights.data(),
+            /*filter_rows=*/size.columns == 0 ? 0 : static_cast<int64_t>(rows.image.size()),
+            /*columns=*/size.columns,
+            /*stride=*/size.stride,
+            /*positions=*/size.positions,
+            /*out=*/out.data,
+            /*out_position=*/out.position,
+            /*channels=*/channels,
+            /*seen=*/s_.in_channels,
+            /*made=*/s_.out_channels,
+            /*columns_there=*/columns_there,
+            /*finish=*/out.finish};
   }
 
   // Of whole filter columns.

@@ -17,39 +17,43 @@ std::optional<std::string> malformed(DType dtype, const Problem& problem) {
   return std::nullopt;
 }
 
-constexpr Implementation kWidened = {.name = "widened",
-                                     .description = "image and filters as float32",
-                                     .gate = [](const Problem&) -> Gate { return std::nullopt; },
-                                     .cost_s =
-                                         [](const Problem& problem, const MachineModel& machine) {
-                                           return convolution_cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3);
-                                         },
-                                     .plan = plan_widened};
+constexpr Implementation kWidened = {/*name=*/"widened",
+                                     /*description=*/"image and filters as float32",
+                                     /*version=*/1,
+                                     /*gate=*/[](const Problem&) -> Gate { return std::nullopt; },
+                                     /*cost_s=*/
+                                     [](const Problem& problem, const MachineModel& machine) {
+                                       return convolution_cost_s(problem, machine, problem.inputs[1].sizes[1] == 1 ? 0.3 : 1, 3);
+                                     },
+                                     /*plan=*/plan_widened};
 
 constexpr Implementation kChannelVectors = {
-    .name = "channel-vectors",
-    .description = "vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
-    .gate = [](const Problem& problem) -> Gate {
+    /*name=*/"channel-vectors",
+    /*description=*/"vectors of channels, each with its filter, or groups of few, of rows that are widened as they are needed",
+    /*version=*/1,
+    /*gate=*/
+    [](const Problem& problem) -> Gate {
       if (!takes_channel_vectors(problem.integers[1], problem.inputs[1].sizes[1], problem.outputs[0].sizes[1] / problem.integers[1]))
         return kNoChannelVectors;
       if (problem.inputs[0].strides[1] != 1) return "the image's channels are not next to each other";
       return std::nullopt;
     },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 0.3, 1); },
-    .plan = plan_half_channel_vectors};
+    /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 0.3, 1); },
+    /*plan=*/plan_half_channel_vectors};
 
 constexpr Implementation kOfBFloat16[] = {
     kWidened,
     kChannelVectors,
-    {.name = "tiles",
-     .description = "products of image rows in tiles of 16 positions and columns (AMX)",
-     .version = 2,
-     .gate = [](const Problem& problem) -> Gate {
+    {/*name=*/"tiles",
+     /*description=*/"products of image rows in tiles of 16 positions and columns (AMX)",
+     /*version=*/2,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (problem.integers[1] != 1) return "there are several groups";
        return has_amx() ? Gate() : kNoTiles;
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 8, 1); },
-     .plan = plan_half_tiles},
+     /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return convolution_cost_s(problem, machine, 8, 1); },
+     /*plan=*/plan_half_tiles},
 };
 constexpr Implementation kOfFloat16[] = {kWidened, kChannelVectors};
 
@@ -59,7 +63,7 @@ std::unique_ptr<const KernelPlan> plan_half_convolution(const KernelCall& call) 
   // Gates do not look at the dtype of the result. Of the specialised rows, behind the general one, at most one takes the call.
   const bool is_bf16 = dtype_of(call.inputs[0]) == DType::BF16;
   const Problem problem = problem_of(is_bf16 ? "convolution.bf16" : "convolution.f16", call);
-  const std::span<const Implementation> rows = is_bf16 ? std::span<const Implementation>(kOfBFloat16) : kOfFloat16;
+  const Span<const Implementation> rows = is_bf16 ? Span<const Implementation>(kOfBFloat16) : kOfFloat16;
   const auto taken = std::find_if(rows.rbegin(), rows.rend(), [&](const Implementation& row) { return !row.gate(problem); });
   return taken->plan(call);
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/machine/per_thread.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/conv/filter_layout.h"
@@ -132,7 +133,7 @@ class Convolver : public RowConvolution {
   struct FilterPanels {
     bool in_parts, in_pairs, in_planes;
     FilterLayout filters;
-    bool operator==(const FilterPanels&) const = default;
+    TOROID_COMPARED_FIELDS(FilterPanels, in_parts, in_pairs, in_planes, filters)
   };
   FilterPanels layout_of_weights(const ToroidOperand& w) const { return {in_parts_, in_pairs_, in_planes_, filter_layout(w, s_)}; }
 
@@ -324,7 +325,7 @@ class Convolver : public RowConvolution {
       const int64_t first = some.first * 2 * kTileSide, last = std::min(some.last * 2 * kTileSide, all);
       with_weights(packed, 0, [&](const auto& weights) {
         multiply_rows(weights, panels.first, panels.last, elements_,
-                      std::span(pointers).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)),
+                      Span(pointers).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)),
                       images.first * s_.out_elements() + first, out, {fetches_});
       });
     }
@@ -415,7 +416,7 @@ ProductOutput output_of(const KernelCall& call, int64_t channels) {
   return {call.epilogue != nullptr ? nullptr : data_of(call.outputs[0]), channels, call.epilogue};
 }
 
-ImageStrides image_strides(std::span<const int64_t> s) {
+ImageStrides image_strides(Span<const int64_t> s) {
   return s.size() == 4 ? ImageStrides{s[0], s[1], s[2], s[3]} : ImageStrides{s[0], s[1], 0, s[2]};
 }
 
@@ -436,11 +437,14 @@ std::unique_ptr<const KernelPlan> plan_image_rows(const KernelCall& call) {
 }
 
 GemmProblem matrix_product_of(const ConvolutionShape& shape, int64_t filter_stride, int64_t channel_stride) {
-  return {.m = shape.batch * shape.out_elements(),
-          .n = shape.out_channels,
-          .k = shape.in_channels,
-          .b_row = channel_stride,
-          .b_column = filter_stride};
+  return {/*batches=*/1,
+          /*m=*/shape.batch * shape.out_elements(),
+          /*n=*/shape.out_channels,
+          /*k=*/shape.in_channels,
+          /*b_is_packed=*/false,
+          /*a_column=*/1,
+          /*b_row=*/channel_stride,
+          /*b_column=*/filter_stride};
 }
 
 std::unique_ptr<const KernelPlan> plan_matrix_product(const KernelCall& call) {

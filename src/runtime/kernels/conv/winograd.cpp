@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/conv/winograd_transforms.h"
 #include "runtime/kernels/gemm/bf16x3/gemm.h"
@@ -136,7 +137,7 @@ class WinogradConvolver final : public KernelPlan {
   struct TransformedFilters {
     int64_t tile;
     FilterLayout filters;
-    bool operator==(const TransformedFilters&) const = default;
+    TOROID_COMPARED_FIELDS(TransformedFilters, tile, filters)
   };
   void transform_filters(const KernelCall& call, float* to) const {
     call.pool.parallel_for(tiling_.panels * s_.in_channels, 8, [&](int64_t begin, int64_t end) {

@@ -182,7 +182,7 @@ TOROID_INLINE void transform_output(const float* products, int64_t plane, int64_
 
 namespace winograd_levels {
 
-TOROID_TRANSFORMS(Baseline, Vector4)
+TOROID_TRANSFORMS(Baseline, Vector4, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_TRANSFORMS(Avx2, Vector8, TOROID_AVX2)
 TOROID_TRANSFORMS(Avx512, Vector16, TOROID_AVX512)

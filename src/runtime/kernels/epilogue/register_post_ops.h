@@ -13,7 +13,7 @@
 namespace toroid {
 
 template <class Vector>
-using ElementOf = std::remove_cvref_t<decltype(std::declval<Vector&>()[0])>;
+using ElementOf = std::decay_t<decltype(std::declval<Vector&>()[0])>;
 template <class Vector>
 inline constexpr int kLanesOf = sizeof(Vector) / sizeof(ElementOf<Vector>);
 

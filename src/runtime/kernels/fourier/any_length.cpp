@@ -222,23 +222,25 @@ void by_dtype(const LibraryCall& call, F32 f32, F64 f64) {
 }  // namespace
 
 template <class T>
-void add_terms(std::span<const Term> terms, int64_t n, T* re, T* im, int64_t count) {
+void add_terms(Span<const Term> terms, int64_t n, T* re, T* im, int64_t count) {
   // Sums that are NaN already stay so.
   std::vector<int64_t> left(static_cast<size_t>(count));
   for (int64_t k = 0; k < count; ++k) left[static_cast<size_t>(k)] = k;
   const auto times = [](double part, double factor) { return part == 0 || factor == 0 ? 0.0 : part * factor; };
   for (const Term& term : terms) {
-    std::erase_if(left, [&](int64_t k) { return std::isnan(re[k]) && (im == nullptr || std::isnan(im[k])); });
+    const auto is_nan = [&](int64_t k) { return std::isnan(re[k]) && (im == nullptr || std::isnan(im[k])); };
+    left.erase(std::remove_if(left.begin(), left.end(), is_nan), left.end());
     if (left.empty()) return;
     for (int64_t k : left) {
-      const Complex w = root_of_unity(static_cast<int64_t>(static_cast<__int128>(term.j) * k % n), n);
+      __extension__ typedef __int128 Wide;
+      const Complex w = root_of_unity(static_cast<int64_t>(static_cast<Wide>(term.j) * k % n), n);
       re[k] = static_cast<T>(static_cast<double>(re[k]) + (times(term.re, w.real()) - times(term.im, w.imag())));
       if (im != nullptr) im[k] = static_cast<T>(static_cast<double>(im[k]) + (times(term.re, w.imag()) + times(term.im, w.real())));
     }
   }
 }
-template void add_terms(std::span<const Term>, int64_t, float*, float*, int64_t);
-template void add_terms(std::span<const Term>, int64_t, double*, double*, int64_t);
+template void add_terms(Span<const Term>, int64_t, float*, float*, int64_t);
+template void add_terms(Span<const Term>, int64_t, double*, double*, int64_t);
 
 void transform(const LibraryCall& call) { by_dtype(call, transform_of<float>, transform_of<double>); }
 void half(const LibraryCall& call) { by_dtype(call, half_of<float>, half_of<double>); }

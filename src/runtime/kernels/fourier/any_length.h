@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
+#include "base/span.h"
 #include "library/library_ops.h"
 
 namespace toroid::any_length_fourier {
@@ -24,6 +24,6 @@ struct Term {
 
 // Adds the terms' parts of a forward transform of length n to its first `count` results. `im` may be null.
 template <class T>
-void add_terms(std::span<const Term> terms, int64_t n, T* re, T* im, int64_t count);
+void add_terms(Span<const Term> terms, int64_t n, T* re, T* im, int64_t count);
 
 }  // namespace toroid::any_length_fourier

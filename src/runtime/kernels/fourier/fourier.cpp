@@ -8,11 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numbers>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "library/roots_of_unity.h"
 #include "runtime/kernels/fourier/any_length.h"
 #include "runtime/kernels/gemm/transpose_square.h"
@@ -159,7 +159,7 @@ TOROID_INLINE void two(const Stage<T>& stage, int64_t p, int64_t q) {
 
 template <class V, class T, bool kIsTurned>
 TOROID_INLINE void three(const Stage<T>& stage, int64_t p, int64_t q) {
-  constexpr T kCos = T(-0.5), kSin = static_cast<T>(std::numbers::sqrt3 / 2);
+  constexpr T kCos = T(-0.5), kSin = static_cast<T>(numbers::kSqrt3 / 2);
   const Pair<V> a = element<V>(stage, p, 0, q), b = element<V>(stage, p, 1, q), c = element<V>(stage, p, 2, q);
   const V sum_re = b.re + c.re, sum_im = b.im + c.im, gap_re = (b.re - c.re) * kSin, gap_im = (b.im - c.im) * kSin;
   const V mid_re = a.re + sum_re * kCos, mid_im = a.im + sum_im * kCos;
@@ -287,25 +287,31 @@ TOROID_INLINE void odd_butterflies(const Stage<T>& stage, int64_t radix, int64_t
   }
 }
 
+template <class V>
+struct VectorType {
+  using Type = V;
+};
 // Calls f for `Wide`, which goes on for as long as it fits, then for `Narrow`, then for single elements.
 template <class Wide, class Narrow, class T, class F>
 TOROID_INLINE void in_vectors(F f) {
-  f.template operator()<Wide>();
-  if constexpr (sizeof(Narrow) < sizeof(Wide)) f.template operator()<Narrow>();
-  if constexpr (sizeof(T) < sizeof(Narrow)) f.template operator()<T>();
+  f(VectorType<Wide>());
+  if constexpr (sizeof(Narrow) < sizeof(Wide)) f(VectorType<Narrow>());
+  if constexpr (sizeof(T) < sizeof(Narrow)) f(VectorType<T>());
 }
 
 template <class Wide, class Narrow, class T, bool kIsTurned>
 TOROID_INLINE void all_butterflies(const Stage<T>& stage, int64_t radix, int64_t p) {
   int64_t q = 0;
-  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) {
+  in_vectors<Wide, Narrow, T>([&](auto vector) __attribute__((always_inline)) {
+    using V = typename decltype(vector)::Type;
     if (q < stage.s) butterflies<V, T, kIsTurned>(stage, radix, p, q);
   });
 }
 template <class Wide, class Narrow, class T>
 TOROID_INLINE void all_odd_butterflies(const Stage<T>& stage, int64_t radix, int64_t p) {
   int64_t q = 0;
-  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) {
+  in_vectors<Wide, Narrow, T>([&](auto vector) __attribute__((always_inline)) {
+    using V = typename decltype(vector)::Type;
     if (q < stage.s) odd_butterflies<V, T>(stage, radix, p, q);
   });
 }
@@ -313,15 +319,15 @@ TOROID_INLINE void all_odd_butterflies(const Stage<T>& stage, int64_t radix, int
 // The forward transform of `rows` interleaved rows in `x`, by turns to `y` and back. Returns where the result is.
 template <class Wide, class Narrow, class T>
 TOROID_INLINE Arrays<T> run_stages(const Plan<T>& plan, Arrays<T> x, Arrays<T> y, T* terms, int64_t rows, bool is_real) {
-  Stage<T> stage = {.x = x,
-                    .y = y,
-                    .m = plan.n,
-                    .s = rows,
-                    .re = plan.roots_re.data(),
-                    .im = plan.roots_im.data(),
-                    .n = plan.n,
-                    .terms = terms,
-                    .is_real = is_real};
+  Stage<T> stage = {/*x=*/x,
+                    /*y=*/y,
+                    /*m=*/plan.n,
+                    /*s=*/rows,
+                    /*re=*/plan.roots_re.data(),
+                    /*im=*/plan.roots_im.data(),
+                    /*n=*/plan.n,
+                    /*terms=*/terms,
+                    /*is_real=*/is_real};
   for (const int64_t radix : plan.radices) {
     stage.m /= radix;
     if (radix > 5) {
@@ -394,7 +400,9 @@ TOROID_INLINE Arrays<T> compute(const Work<T>& work, bool is_from_half) {
   const bool joins = work.is_packed && is_from_half;
   int64_t q = 0;
   if (joins) {
-    in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) { join_halves<V>(work.plan, x, y, work.rows, q); });
+    in_vectors<Wide, Narrow, T>([&](auto vector) __attribute__((always_inline)) {
+      join_halves<typename decltype(vector)::Type>(work.plan, x, y, work.rows, q);
+    });
     x = {work.y.im, work.y.re};
     y = {work.x.im, work.x.re};
   }
@@ -402,7 +410,9 @@ TOROID_INLINE Arrays<T> compute(const Work<T>& work, bool is_from_half) {
   if (joins) return {z.im, z.re};
   if (!work.is_packed) return z;
   const Arrays<T> out = z.re == x.re ? y : x;
-  in_vectors<Wide, Narrow, T>([&]<class V>() __attribute__((always_inline)) { split_halves<V>(work.plan, z, out, work.rows, q); });
+  in_vectors<Wide, Narrow, T>([&](auto vector) __attribute__((always_inline)) {
+    split_halves<typename decltype(vector)::Type>(work.plan, z, out, work.rows, q);
+  });
   return out;
 }
 
@@ -555,14 +565,14 @@ class Rows {
     const int64_t terms = (plan_.radices.empty() ? 0 : plan_.radices.back() / 2) * 4 * kMostLanes;
     float* const memory = scratch.get(6 * each + terms);
     const auto array = [&](int64_t i) { return reinterpret_cast<T*>(memory + i * each); };
-    const Work<T> work = {.plan = plan_,
-                          .x = {array(0), array(1)},
-                          .y = {array(2), array(3)},
-                          .all = array(4),
-                          .terms = array(6),
-                          .rows = count,
-                          .is_packed = is_packed_,
-                          .is_real = form_ == Form::Half && !is_packed_};
+    const Work<T> work = {/*plan=*/plan_,
+                          /*x=*/{array(0), array(1)},
+                          /*y=*/{array(2), array(3)},
+                          /*all=*/array(4),
+                          /*terms=*/array(6),
+                          /*rows=*/count,
+                          /*is_packed=*/is_packed_,
+                          /*is_real=*/form_ == Form::Half && !is_packed_};
     std::vector<std::vector<any_length_fourier::Term>> rest;
     read(work, begin, rest);
     write(work, kernel_.compute(work, form_ == Form::Real), begin, rest);

@@ -36,7 +36,9 @@ void PackedGemm<Element, Stored>::operator()(RuntimePool& pool, const MatrixOf<S
     const PackPanelOf<Element> pack = [this, &b](int64_t panel, Range rows, Element* to) {
       pack_panels(MatrixOf<Stored>{b.at(rows.first, 0), b.row, b.column}, rows.size(), n_, panel, panel + 1, to);
     };
-    return multiply(pool, cut_, m_, a, PackedBOf<Element>{.depth = k_, .columns = n_, .data = nullptr, .pack = &pack}, {0, panels}, out);
+    return multiply(pool, cut_, m_, a,
+                    PackedBOf<Element>{/*depth=*/k_, /*columns=*/n_, /*data=*/nullptr, /*in_pairs=*/false, /*pack=*/&pack}, {0, panels},
+                    out);
   }
   for (int64_t first = 0; first < panels; first += panels_at_once_) {
     const int64_t last = std::min(panels, first + panels_at_once_);

@@ -118,43 +118,46 @@ std::unique_ptr<const KernelPlan> plan_bf16x3_constant(const KernelCall& call, c
 }
 
 constexpr GemmAlgorithm kPacked = {
-    .name = "packed",
-    .description = "blocks of both sides copied into the order in which the inner loop reads them",
-    .gate = [](const GemmProblem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const GemmProblem& g, const MachineModel& machine) { return packed_s(g, machine, hidden_by_strips(g, machine)); },
-    .plan = plan_packed,
-    .plan_constant = plan_packed_constant};
+    /*name=*/"packed",
+    /*description=*/"blocks of both sides copied into the order in which the inner loop reads them",
+    /*gate=*/[](const GemmProblem&) -> std::optional<std::string> { return std::nullopt; },
+    /*cost_s=*/[](const GemmProblem& g, const MachineModel& machine) { return packed_s(g, machine, hidden_by_strips(g, machine)); },
+    /*plan=*/plan_packed,
+    /*plan_constant=*/plan_packed_constant};
 constexpr GemmAlgorithm kBf16x3 = {
-    .name = "parts",
-    .description = "numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
-    .gate = [](const GemmProblem&) -> std::optional<std::string> {
+    /*name=*/"parts",
+    /*description=*/"numbers split into three of bfloat16, multiplied in tiles as exactly as in float32",
+    /*gate=*/
+    [](const GemmProblem&) -> std::optional<std::string> {
       if (!has_amx_bf16x3()) return kNoTiles;
       return std::nullopt;
     },
-    .cost_s =
-        [](const GemmProblem& g, const MachineModel& machine) {
-          constexpr double kFirstTiles = 500 * kNanosecond;  // their configuration, and their first stores
-          return kFirstTiles + packed_s(g, machine, machine.hidden) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g), machine.threads});
-        },
-    .plan = plan_multiplying<multiply_as_bf16x3>,
-    .plan_constant = plan_bf16x3_constant};
-constexpr GemmAlgorithm kByRows = {.name = "few-rows-by-rows",
-                                   .description = "rows of the right side added up where they lie, for every four rows of the left",
-                                   .gate = [](const GemmProblem& g) -> std::optional<std::string> {
+    /*cost_s=*/
+    [](const GemmProblem& g, const MachineModel& machine) {
+      constexpr double kFirstTiles = 500 * kNanosecond;  // their configuration, and their first stores
+      return kFirstTiles + packed_s(g, machine, machine.hidden) * time_as_bf16x3({g.m, g.n, g.k, is_packed(g), machine.threads});
+    },
+    /*plan=*/plan_multiplying<multiply_as_bf16x3>,
+    /*plan_constant=*/plan_bf16x3_constant};
+constexpr GemmAlgorithm kByRows = {/*name=*/"few-rows-by-rows",
+                                   /*description=*/"rows of the right side added up where they lie, for every four rows of the left",
+                                   /*gate=*/
+                                   [](const GemmProblem& g) -> std::optional<std::string> {
                                      if (g.b_column != 1) return "the right side's rows are not contiguous";
                                      return too_many_rows(g);
                                    },
-                                   .cost_s = by_rows_s,
-                                   .plan = plan_multiplying<multiply_small_m_by_rows>};
-constexpr GemmAlgorithm kByColumns = {.name = "few-rows-by-columns",
-                                      .description = "rows of the left side times columns of the right, for every four rows of the left",
-                                      .gate = [](const GemmProblem& g) -> std::optional<std::string> {
+                                   /*cost_s=*/by_rows_s,
+                                   /*plan=*/plan_multiplying<multiply_small_m_by_rows>};
+constexpr GemmAlgorithm kByColumns = {/*name=*/"few-rows-by-columns",
+                                      /*description=*/"rows of the left side times columns of the right, for every four rows of the left",
+                                      /*gate=*/
+                                      [](const GemmProblem& g) -> std::optional<std::string> {
                                         if (g.b_row != 1) return "the right side's columns are not contiguous";
                                         if (g.a_column != 1) return "the left side's rows are not contiguous";
                                         return too_many_rows(g);
                                       },
-                                      .cost_s = by_columns_s,
-                                      .plan = plan_multiplying<multiply_small_m_by_columns>};
+                                      /*cost_s=*/by_columns_s,
+                                      /*plan=*/plan_multiplying<multiply_small_m_by_columns>};
 
 double estimate_s(const GemmAlgorithm& algorithm, const GemmProblem& gemm, const MachineModel& machine) {
   return machine.start_s + transfer_s(bytes_of_a(gemm), machine) + algorithm.cost_s(gemm, machine);
@@ -181,27 +184,27 @@ Gemm plan_gemm(const GemmAlgorithm& algorithm, const GemmProblem& gemm, int thre
 
 GemmProblem gemm_of(const KernelCall& call, const ProductSizes& s) {
   const Matrix a = matrix_of_batch<float>(call.inputs[0], 0), b = matrix_of_batch<float>(call.inputs[1], 0);
-  return {.batches = s.batches,
-          .m = s.m,
-          .n = s.n,
-          .k = s.k,
-          .b_is_packed = call.keeps(call.inputs[1]),
-          .a_column = a.column,
-          .b_row = b.row,
-          .b_column = b.column};
+  return {/*batches=*/s.batches,
+          /*m=*/s.m,
+          /*n=*/s.n,
+          /*k=*/s.k,
+          /*b_is_packed=*/call.keeps(call.inputs[1]),
+          /*a_column=*/a.column,
+          /*b_row=*/b.row,
+          /*b_column=*/b.column};
 }
 
 GemmProblem gemm_of(const Problem& problem) {
   const ProductSizes s = product_sizes_of(problem);
   const OperandMeta &a = problem.inputs[0], &b = problem.inputs[1];
-  return {.batches = s.batches,
-          .m = s.m,
-          .n = s.n,
-          .k = s.k,
-          .b_is_packed = b.is_constant,
-          .a_column = a.stride(-1),
-          .b_row = b.stride(-2),
-          .b_column = b.stride(-1)};
+  return {/*batches=*/s.batches,
+          /*m=*/s.m,
+          /*n=*/s.n,
+          /*k=*/s.k,
+          /*b_is_packed=*/b.is_constant,
+          /*a_column=*/a.stride(-1),
+          /*b_row=*/b.stride(-2),
+          /*b_column=*/b.stride(-1)};
 }
 
 std::unique_ptr<const KernelPlan> plan_call(const GemmAlgorithm& chosen, const KernelCall& call) {
@@ -223,24 +226,25 @@ std::unique_ptr<const KernelPlan> plan_call(const GemmAlgorithm& chosen, const K
 
 template <const GemmAlgorithm& kAlgorithm>
 constexpr Implementation kImplementation = {
-    .name = kAlgorithm.name,
-    .description = kAlgorithm.description,
-    .gate = [](const Problem& problem) { return kAlgorithm.gate(gemm_of(problem)); },
-    .cost_s = [](const Problem& problem, const MachineModel& machine) { return estimate_s(kAlgorithm, gemm_of(problem), machine); },
-    .plan = [](const KernelCall& call) { return plan_call(kAlgorithm, call); }};
+    /*name=*/kAlgorithm.name,
+    /*description=*/kAlgorithm.description,
+    /*version=*/1,
+    /*gate=*/[](const Problem& problem) { return kAlgorithm.gate(gemm_of(problem)); },
+    /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return estimate_s(kAlgorithm, gemm_of(problem), machine); },
+    /*plan=*/[](const KernelCall& call) { return plan_call(kAlgorithm, call); }};
 
 constexpr Implementation kImplementations[] = {
     kImplementation<kPacked>,
     kImplementation<kBf16x3>,
     kImplementation<kByRows>,
     kImplementation<kByColumns>,
-    {.name = "onednn",
-     .description = "oneDNN's matrix product",
-     .gate = onednn_refuses_matmul,
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return kOneDnnCost * estimate_s(kPacked, gemm_of(problem), machine); },
-     .plan = plan_matmul_onednn,
-     .needs_measuring = true},
+    {/*name=*/"onednn",
+     /*description=*/"oneDNN's matrix product", /*version=*/1,
+     /*gate=*/onednn_refuses_matmul,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) { return kOneDnnCost * estimate_s(kPacked, gemm_of(problem), machine); },
+     /*plan=*/plan_matmul_onednn,
+     /*needs_measuring=*/true},
 };
 
 }  // namespace

@@ -35,11 +35,11 @@ double packed_s(const Problem& problem, const MachineModel& machine) {
 }
 
 constexpr Implementation kImplementations[] = {
-    {.name = "packed",
-     .description = "blocks of both sides copied into the order in which the inner loop reads them",
-     .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-     .cost_s = packed_s,
-     .plan = plan_packed},
+    {/*name=*/"packed",
+     /*description=*/"blocks of both sides copied into the order in which the inner loop reads them", /*version=*/1,
+     /*gate=*/[](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+     /*cost_s=*/packed_s,
+     /*plan=*/plan_packed},
 };
 
 constexpr KernelFamily kF64 = {"matmul.f64", [](const Problem& problem) { return malformed_product(DType::F64, problem); },

@@ -210,7 +210,8 @@ TOROID_INLINE void sum_rows(int64_t depth, const float* a, int64_t a_row, int64_
     const int64_t first = p / block * block, end = std::min(depth, first + block), left = end - p;
     const float* const a_at = a + p * a_column;
     const float* const b_at = b + p * b_row;
-    auto add = [&]<int kSteps>(std::integral_constant<int, kSteps>) __attribute__((always_inline)) {
+    auto add = [&](auto steps) __attribute__((always_inline)) {
+      constexpr int kSteps = decltype(steps)::value;
       const StepOfBlock step = {p == first, left == kSteps, first == 0};
       add_rows<Vector, kRows, kSteps>(a_at, a_row, a_column, b_at, b_row, count, step, sums, sums_row, c, c_row);
       p += kSteps;
@@ -263,7 +264,7 @@ constexpr Kernels kernels_of(std::index_sequence<R...>) {
 
 namespace small_m_levels {
 
-TOROID_KERNELS(Baseline, Vector4)
+TOROID_KERNELS(Baseline, Vector4, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_KERNELS(Avx2, Vector8, TOROID_AVX2)
 TOROID_KERNELS(Avx512, Vector16, TOROID_AVX512)

@@ -47,7 +47,7 @@ struct Strips {
 // panel's next part or `after` it, is fetched meanwhile, each strip its share. Where that were too much for so few strips, the first one
 // fetches what it reads itself, so far ahead that fetches cross pages, which the processor's own do not.
 template <class Element>
-void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, std::span<const Element* const> rows,
+void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElements& elements, Span<const Element* const> rows,
                     const Strips& strips, Range some, StripOutputOf<Element> out, bool fetches_ahead, const Element* after) {
   const GemmMicrokernelsOf<Element>& kernels = *b.kernels;
   const int64_t width = b.width(panel), panel_row = b.row(panel);
@@ -71,7 +71,7 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
     }
     return;
   }
-  const std::span<const Run> runs = elements.runs();
+  const Span<const Run> runs = elements.runs();
   int64_t done = 0;  // of the depth
   for (size_t begin = 0; begin < runs.size();) {
     size_t end = begin;
@@ -91,8 +91,8 @@ void multiply_panel(const PackedBOf<Element>& b, int64_t panel, const RowElement
       const Range strip = go_to(s);
       const AheadOf<Element> next = {lines == 0 ? nullptr : ahead + s * fetches * lines * kCacheLineOf<Element>, lines};
       const AheadOf<Element> share = fetches_ahead && s == 0 && share_of_next > kMostLinesPerFetch ? near : next;
-      const std::span<const Element* const> its_rows = rows.subspan(static_cast<size_t>(strip.first), static_cast<size_t>(strip.size()));
-      const std::span<const Run> its_runs = runs.subspan(begin, end - begin);
+      const Span<const Element* const> its_rows = rows.subspan(static_cast<size_t>(strip.first), static_cast<size_t>(strip.size()));
+      const Span<const Run> its_runs = runs.subspan(begin, end - begin);
       if (b.is_in_pairs(panel)) {
         kernels.multiply_pairs[strip.size() - 1][b.halves() - 1](its_runs, its_rows.data(), data, out, share);
       } else {
@@ -152,15 +152,14 @@ void RowElements::add(int64_t offset, int64_t count) {
   runs_.push_back({offset, count});
 }
 
-std::span<const int64_t> RowElements::scattered() const {
+Span<const int64_t> RowElements::scattered() const {
   const bool are_short = offsets_.size() < static_cast<size_t>(kShortRun) * runs_.size();
-  return is_scattered_ && are_short ? std::span<const int64_t>(offsets_) : std::span<const int64_t>();
+  return is_scattered_ && are_short ? Span<const int64_t>(offsets_) : Span<const int64_t>();
 }
 
 template <class Element>
-void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements,
-                   std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
-                   const FetchingOf<Element>& fetching) {
+void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements, Span<const Element* const> rows,
+                   int64_t first_row, const ProductOutputOf<Element>& out, const FetchingOf<Element>& fetching) {
   const GemmMicrokernelsOf<Element>& kernels = *b.kernels;
   const bool adds_up = b.depth > kDepth;  // parts of the depth
   bool in_registers = false;              // the epilogue
@@ -201,7 +200,7 @@ void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, con
   }
 }
 
-void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, Span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   multiply_rows<float>(b, first, last, elements, rows, first_row, out, fetching);
 }
@@ -230,10 +229,10 @@ void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, con
   multiply<float, float>(pool, cut, m, a, b, panels, out);
 }
 
-#define TOROID_PRODUCT(ELEMENT)                                                                                             \
-  template struct ProductOutputOf<ELEMENT>;                                                                                 \
-  template void multiply_rows(const PackedBOf<ELEMENT>& b, int64_t first, int64_t last, const RowElements& elements,        \
-                              std::span<const ELEMENT* const> rows, int64_t first_row, const ProductOutputOf<ELEMENT>& out, \
+#define TOROID_PRODUCT(ELEMENT)                                                                                        \
+  template struct ProductOutputOf<ELEMENT>;                                                                            \
+  template void multiply_rows(const PackedBOf<ELEMENT>& b, int64_t first, int64_t last, const RowElements& elements,   \
+                              Span<const ELEMENT* const> rows, int64_t first_row, const ProductOutputOf<ELEMENT>& out, \
                               const FetchingOf<ELEMENT>& fetching);
 #define TOROID_PRODUCT_FROM(ELEMENT, STORED)                                                                                   \
   template RowBlockOf<ELEMENT>::RowBlockOf(const MatrixOf<STORED>& a, int64_t first, int64_t count, int64_t depth, bool copy); \

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <type_traits>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/packed_b.h"
 #include "runtime/kernels/gemm/partition.h"
 #include "runtime/pool/pool.h"
@@ -55,9 +55,9 @@ class RowElements {
   void add(int64_t offset, int64_t count);
 
   // No longer than what the loops take at a time.
-  std::span<const Run> runs() const { return runs_; }
+  Span<const Run> runs() const { return runs_; }
   // Each element's own offset, where they lie too scattered for runs; else empty.
-  std::span<const int64_t> scattered() const;
+  Span<const int64_t> scattered() const;
 
  private:
   std::vector<Run> runs_;
@@ -72,7 +72,7 @@ class RowBlockOf {
  public:
   template <class Stored>
   RowBlockOf(const MatrixOf<Stored>& a, int64_t first, int64_t count, int64_t depth, bool copy);
-  std::span<const Element* const> pointers() const { return pointers_; }
+  Span<const Element* const> pointers() const { return pointers_; }
 
  private:
   std::vector<const Element*> pointers_;
@@ -91,12 +91,11 @@ bool pays_to_fetch(int64_t bytes, int64_t times);
 
 // The rows [first_row, first_row + rows.size()) of a product, in its columns of the panels [first, last): row i has `elements` at
 // rows[i]. Takes one thread.
-void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+void multiply_rows(const PackedB& b, int64_t first, int64_t last, const RowElements& elements, Span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
 template <class Element>
-void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements,
-                   std::span<const Element* const> rows, int64_t first_row, const ProductOutputOf<Element>& out,
-                   const FetchingOf<Element>& fetching);
+void multiply_rows(const PackedBOf<Element>& b, int64_t first, int64_t last, const RowElements& elements, Span<const Element* const> rows,
+                   int64_t first_row, const ProductOutputOf<Element>& out, const FetchingOf<Element>& fetching);
 
 // How the product of m rows with so many panels of this depth is cut.
 template <class Element>

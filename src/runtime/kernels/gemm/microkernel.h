@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
+#include "base/span.h"
 #include "runtime/kernels/isa/vector_sets.h"
 #include "toroid/program_abi.h"
 
@@ -52,12 +52,12 @@ struct StripOutputOf {
 // out[i, j] = (add ? out[i, j] : 0) + sum over the elements p of the runs, of which there is one at least, of rows[i][p] * b[p * width +
 // j], for the columns of a panel that is `width` wide with those that pad it. b goes on from run to run.
 template <class Element>
-using MultiplyStripOf = void (*)(std::span<const Run> runs, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
+using MultiplyStripOf = void (*)(Span<const Run> runs, const Element* const* rows, const Element* b, const StripOutputOf<Element>& out,
                                  AheadOf<Element> ahead);
 
 // The same of elements that lie at these offsets, one by one, without `add`: images of few channels.
 template <class Element>
-using MultiplyScatteredOf = void (*)(std::span<const int64_t> offsets, const Element* const* rows, const Element* b,
+using MultiplyScatteredOf = void (*)(Span<const int64_t> offsets, const Element* const* rows, const Element* b,
                                      const StripOutputOf<Element>& out);
 
 // The same, a pair of elements at a time, for a panel of half vectors of columns: b has both elements' numbers of a column side by side,
@@ -86,7 +86,7 @@ struct GemmMicrokernelsOf {
 
   int64_t panel_width() const { return int64_t{lanes} * vectors; }
   // With a panel of so many vectors; the rows are any number up to most_rows.
-  void multiply_strip(int64_t vectors, std::span<const Run> runs, std::span<const Element* const> rows, const Element* b,
+  void multiply_strip(int64_t vectors, Span<const Run> runs, Span<const Element* const> rows, const Element* b,
                       const StripOutputOf<Element>& out, AheadOf<Element> ahead) const {
     if (rows.size() % static_cast<size_t>(row_step[vectors - 1]) == 0)
       return multiply[rows.size() - 1][vectors - 1](runs, rows.data(), b, out, ahead);

@@ -20,8 +20,8 @@ typedef uint64_t Pairs8 __attribute__((vector_size(64)));
 // The neighbours' sums: those of `first`, then those of `second`.
 TOROID_INLINE void add_neighbours(const Vector16& first, const Vector16& second, Vector16& sums) {
 #ifdef __clang__
-  sums = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
-         __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  sums = TOROID_SHUFFLE(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         TOROID_SHUFFLE(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 #else
   constexpr Integers16 kFirst = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
   sums = __builtin_shuffle(first, second, kFirst) + __builtin_shuffle(first, second, kFirst + 1);
@@ -33,7 +33,7 @@ TOROID_INLINE void add_neighbours(const Vector16& first, const Vector16& second,
 
 namespace microkernel_f32_levels {
 
-TOROID_STRIPS(Baseline, Vector4, 2, 16, GemmMicrokernels::kMostRows)
+TOROID_STRIPS(Baseline, Vector4, 2, 16, GemmMicrokernels::kMostRows, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_STRIPS(Avx2, Vector8, 2, 16, GemmMicrokernels::kMostNarrowRows, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Vector16, 4, 32, GemmMicrokernels::kMostNarrowRows, TOROID_AVX512)
@@ -111,7 +111,7 @@ struct PairTile {
 namespace microkernel_f32_levels {
 
 template <int R, int H>
-TOROID_AVX512 void avx512_pairs(std::span<const Run> depth, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
+TOROID_AVX512 void avx512_pairs(Span<const Run> depth, const float* const* rows, const float* b, const StripOutput& out, Ahead ahead) {
   toroid::multiply<Avx512, PairTile<R, H>>(depth, rows, b, out, ahead);
 }
 
@@ -124,14 +124,15 @@ constexpr int most_rows_in_pairs(int halves) {
   return halves > 2 && halves % 2 == 0 ? 0 : std::min(GemmMicrokernels::kMostNarrowRows, (Avx512::kRegisters - halves - 2) / halves);
 }
 
+template <int R, int H>
+constexpr void fill_pair(GemmMicrokernels& kernels) {
+  kernels.most_rows_in_pairs[H - 1] = most_rows_in_pairs(H);
+  if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &avx512_pairs<R, H>;
+}
 template <size_t... I>
 constexpr void fill_pairs(GemmMicrokernels& kernels, std::index_sequence<I...>) {
   constexpr int kHalves = GemmMicrokernels::kMostHalves;
-  auto fill_one = [&]<int R, int H>() {
-    kernels.most_rows_in_pairs[H - 1] = most_rows_in_pairs(H);
-    if constexpr (R <= most_rows_in_pairs(H)) kernels.multiply_pairs[R - 1][H - 1] = &avx512_pairs<R, H>;
-  };
-  (fill_one.template operator()<I / kHalves + 1, I % kHalves + 1>(), ...);
+  (fill_pair<I / kHalves + 1, I % kHalves + 1>(kernels), ...);
 }
 
 constexpr GemmMicrokernels with_pairs(GemmMicrokernels kernels) {

@@ -21,7 +21,7 @@ using Doubles8 = VectorOfBytes<double, 64>::Type;
 
 namespace microkernel_f64_levels {
 
-TOROID_STRIPS(Baseline, Doubles2, 2, 16, GemmMicrokernels::kMostRows)
+TOROID_STRIPS(Baseline, Doubles2, 2, 16, GemmMicrokernels::kMostRows, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_STRIPS(Avx2, Doubles4, 2, 16, GemmMicrokernels::kMostNarrowRows, TOROID_AVX2)
 TOROID_STRIPS(Avx512, Doubles8, 4, 32, GemmMicrokernels::kMostNarrowRows, TOROID_AVX512)

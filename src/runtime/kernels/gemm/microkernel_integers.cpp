@@ -23,8 +23,8 @@ using Longs8 = VectorOfBytes<uint64_t, 64>::Type;
 
 namespace microkernel_integers_levels {
 
-TOROID_STRIPS(Baseline32, Integers4, 2, 16, kFewRows)
-TOROID_STRIPS(Baseline64, Longs2, 2, 16, kFewRows)
+TOROID_STRIPS(Baseline32, Integers4, 2, 16, kFewRows, TOROID_BASELINE)
+TOROID_STRIPS(Baseline64, Longs2, 2, 16, kFewRows, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_STRIPS(Avx2With32, Integers8, 2, 16, kFewRows, TOROID_AVX2)
 TOROID_STRIPS(Avx2With64, Longs4, 2, 16, kFewRows, TOROID_AVX2)

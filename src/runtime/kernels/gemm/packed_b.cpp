@@ -43,7 +43,7 @@ struct PackingLoops {
 
 namespace packing_levels {
 
-TOROID_PACKING_LOOPS(Baseline, Vector4, Integers4)
+TOROID_PACKING_LOOPS(Baseline, Vector4, Integers4, TOROID_BASELINE)
 #ifdef __x86_64__
 TOROID_PACKING_LOOPS(Avx2, Vector8, Integers8, TOROID_AVX2)
 TOROID_PACKING_LOOPS(Avx512, Vector16, Integers16, TOROID_AVX512)

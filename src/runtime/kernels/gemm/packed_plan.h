@@ -1,6 +1,7 @@
 // Plans of products whose right side is a constant, packed when the plan is made.
 #pragma once
 
+#include "base/fields.h"
 #include "runtime/kernels/gemm/gemm.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/operands.h"
@@ -19,7 +20,7 @@ MatrixOf<Stored> matrix_of_batch(const ToroidOperand& operand, int64_t batch) {
 template <class Packed>
 struct PackedLayout {
   int64_t k, n, row, column;
-  bool operator==(const PackedLayout&) const = default;
+  TOROID_COMPARED_FIELDS(PackedLayout, k, n, row, column)
 };
 
 // The panels of a call's right side, a constant.

@@ -10,25 +10,33 @@
 
 namespace toroid {
 
-// The places Place()(0), Place()(1), …, one a lane: a constant, or compilers would make each vector of places lane by lane.
+// The places Place::at(0), Place::at(1), …, one a lane: a constant, or compilers would make each vector of places lane by lane.
 template <class Places, class Place, class Lanes>
 struct PlacesOf;
 template <class Places, class Place, int... kLane>
 struct PlacesOf<Places, Place, std::integer_sequence<int, kLane...>> {
-  static constexpr Places kAll = {static_cast<std::remove_cvref_t<decltype(Places{}[0])>>(Place()(kLane))...};
+  static constexpr Places kAll = {static_cast<std::decay_t<decltype(Places{}[0])>>(Place::at(kLane))...};
 };
 
-// The elements at these places of both vectors, those of `second` behind those of `first`. Place: a function of the lane that captures
-// nothing.
-template <class Places, class Vector, class Place>
-TOROID_INLINE void pick(const Vector& first, const Vector& second, [[maybe_unused]] Place place, Vector& result) {
+// The elements at Place::at(lane) of both vectors, those of `second` behind those of `first`.
+template <class Places, class Place, class Vector>
+TOROID_INLINE void pick(const Vector& first, const Vector& second, Vector& result) {
   constexpr int kLanes = sizeof(Vector) / sizeof(first[0]);
 #ifdef __clang__  // which has no such operation with vectors of places
-  for (int l = 0; l < kLanes; ++l) result[l] = place(l) < kLanes ? first[place(l)] : second[place(l) - kLanes];
+  for (int l = 0; l < kLanes; ++l) result[l] = Place::at(l) < kLanes ? first[Place::at(l)] : second[Place::at(l) - kLanes];
 #else
   result = __builtin_shuffle(first, second, PlacesOf<Places, Place, std::make_integer_sequence<int, kLanes>>::kAll);
 #endif
 }
+
+template <int kDistance, int kLanes>
+struct PlaceAbove {
+  static constexpr int at(int l) { return (l & kDistance) != 0 ? kLanes + l - kDistance : l; }
+};
+template <int kDistance, int kLanes>
+struct PlaceBeside {
+  static constexpr int at(int l) { return (l & kDistance) != 0 ? kLanes + l : l + kDistance; }
+};
 
 // Of squares of kDistance columns, those above and beside the diagonal change places; then of those of half the size, and so on.
 template <int kDistance, class Places, class Vector, int kLanes>
@@ -37,10 +45,8 @@ TOROID_INLINE void exchange_squares(Vector (&rows)[kLanes]) {
   for (int i = 0; i < kLanes; ++i) {
     if ((i & kDistance) != 0) continue;
     const Vector first = rows[i], second = rows[i + kDistance];
-    pick<Places>(
-        first, second, [](int l) { return (l & kDistance) != 0 ? kLanes + l - kDistance : l; }, rows[i]);
-    pick<Places>(
-        first, second, [](int l) { return (l & kDistance) != 0 ? kLanes + l : l + kDistance; }, rows[i + kDistance]);
+    pick<Places, PlaceAbove<kDistance, kLanes>>(first, second, rows[i]);
+    pick<Places, PlaceBeside<kDistance, kLanes>>(first, second, rows[i + kDistance]);
   }
   if constexpr (kDistance > 1) exchange_squares<kDistance / 2, Places>(rows);
 }

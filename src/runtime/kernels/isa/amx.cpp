@@ -2,8 +2,9 @@
 // the others. Tiles that are only partly there are padded with zeros: where few rows meet a matrix, memory is slower than they are.
 #include "runtime/kernels/isa/amx.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#define TOROID_HAS_AMX_INTRINSICS 1
+#include "base/language.h"
+
+#ifdef TOROID_KNOWS_AMX
 #include <immintrin.h>
 #endif
 
@@ -14,7 +15,7 @@
 namespace toroid {
 namespace {
 
-#ifdef TOROID_HAS_AMX_INTRINSICS
+#ifdef TOROID_KNOWS_AMX
 #define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16,amx-int8")))
 namespace native {
 
@@ -44,7 +45,7 @@ using emulated_tiles::set_up;
 #include "runtime/kernels/isa/amx_loop.inc"
 }  // namespace emulated
 
-#ifndef TOROID_HAS_AMX_INTRINSICS
+#ifndef TOROID_KNOWS_AMX
 namespace native = emulated;  // never chosen
 #endif
 

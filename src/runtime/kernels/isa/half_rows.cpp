@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/float16.h"
+#include "base/language.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
@@ -84,8 +85,7 @@ TOROID_AVX2 int64_t widen_avx2(DType dtype, const uint16_t* from, int64_t count,
 TOROID_AVX512 int64_t widen_avx512(DType dtype, const uint16_t* from, int64_t count, float* to) {
   return widen_vectors<Vector16, Integers16>(dtype, from, count, to);
 }
-#ifdef TOROID_NAMES_INSTRUCTIONS
-#define TOROID_AVX512_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
+#if defined(TOROID_NAMES_INSTRUCTIONS) && defined(TOROID_KNOWS_BF16)
 // By the processor's own instruction, as many as a row has of 32. It takes numbers that are not normal as 0: where there are any, they are
 // rounded as elsewhere.
 TOROID_AVX512_BF16 int64_t round_by_instruction(const float* from, int64_t count, uint16_t* to) {
@@ -116,7 +116,7 @@ TOROID_AVX2 void round_rows_avx2(DType dtype, const float* from, int64_t from_ro
   [[maybe_unused]] const bool by_instruction = dtype == DType::BF16 && machine().isa.bf16;
   for (; rows > 0; --rows, from += from_row, to += to_row) {
     int64_t j = 0;
-#ifdef TOROID_NAMES_INSTRUCTIONS
+#if defined(TOROID_NAMES_INSTRUCTIONS) && defined(TOROID_KNOWS_BF16)
     if (by_instruction) j = round_by_instruction(from, count, to);
 #endif
     for (j += round_vectors<Vector8, Integers8>(dtype, from + j, count - j, to + j); j < count; ++j) to[j] = rounded(dtype, from[j]);

@@ -8,7 +8,7 @@
 namespace toroid {
 namespace {
 
-std::span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, static_cast<size_t>(operand.rank)}; }
+Span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.sizes, static_cast<size_t>(operand.rank)}; }
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 
 namespace toroid {
 
-std::string linked_name(std::string_view kernel, std::span<const DType> inputs, DType output) {
+std::string linked_name(std::string_view kernel, Span<const DType> inputs, DType output) {
   if (kernel == "matmul") {
     if (inputs.size() == 4) return "matmul.int4";
     const bool is_of_bytes = inputs[0] == DType::I8 || inputs[0] == DType::U8;

@@ -7,10 +7,11 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
+#include "base/language.h"
+#include "base/span.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/registry.h"
 #include "tensor/dtype.h"
@@ -32,10 +33,10 @@ extern const LinkedKernel* const toroid_linked_kernels[];  // behind the last on
 }
 
 // Defines one, in the file of what it runs; the arguments are the members.
-#define TOROID_LINKED_KERNEL(identifier, ...) constinit const LinkedKernel toroid_kernel_##identifier = {__VA_ARGS__}
+#define TOROID_LINKED_KERNEL(identifier, ...) TOROID_CONSTINIT const LinkedKernel toroid_kernel_##identifier = {__VA_ARGS__}
 
 // The kernel of a call: "matmul.f32", "sort", "library.linalg.qr". The inputs' dtypes and the first output's.
-std::string linked_name(std::string_view kernel, std::span<const DType> inputs, DType output);
+std::string linked_name(std::string_view kernel, Span<const DType> inputs, DType output);
 
 // Null where it is not linked.
 const LinkedKernel* find_linked_kernel(std::string_view name);

@@ -114,7 +114,7 @@ void check(dnnl_status_t status, const char* what) {
 
 #if DNNL_VERSION_MAJOR >= 3
 
-MemoryDesc::MemoryDesc(dnnl_data_type_t type, std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+MemoryDesc::MemoryDesc(dnnl_data_type_t type, Span<const int64_t> sizes, Span<const int64_t> strides) {
   const int rank = static_cast<int>(sizes.size());
   check(strides.empty() ? functions().memory_desc_create_with_tag(&desc_, rank, sizes.data(), type, dnnl_format_tag_any)
                         : functions().memory_desc_create_with_strides(&desc_, rank, sizes.data(), type, strides.data()),
@@ -142,7 +142,7 @@ Owned<dnnl_primitive_desc_t> describe_convolution(DescPointer x, DescPointer w, 
 
 #else
 
-MemoryDesc::MemoryDesc(dnnl_data_type_t type, std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+MemoryDesc::MemoryDesc(dnnl_data_type_t type, Span<const int64_t> sizes, Span<const int64_t> strides) {
   const int rank = static_cast<int>(sizes.size());
   check(strides.empty() ? functions().memory_desc_init_by_tag(&desc_, rank, sizes.data(), type, dnnl_format_tag_any)
                         : functions().memory_desc_init_by_strides(&desc_, rank, sizes.data(), type, strides.data()),

@@ -10,8 +10,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
+
+#include "base/span.h"
 
 namespace toroid::onednn {
 
@@ -66,7 +67,7 @@ using DescPointer = const dnnl_memory_desc_t*;
 class MemoryDesc {
  public:
   // No strides: as oneDNN likes them.
-  MemoryDesc(dnnl_data_type_t type, std::span<const int64_t> sizes, std::span<const int64_t> strides);
+  MemoryDesc(dnnl_data_type_t type, Span<const int64_t> sizes, Span<const int64_t> strides);
   MemoryDesc(const MemoryDesc&) = delete;
   MemoryDesc& operator=(const MemoryDesc&) = delete;
   ~MemoryDesc();

@@ -14,7 +14,7 @@ ContiguousInputs::ContiguousInputs(const KernelCall& call) : call_(call) {
     if (is_contiguous(input)) continue;
     const int64_t width = size_bytes(dtype_of(input));
     Copy& copy = copies_.emplace_back();
-    copy.data = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(product(input.sizes, input.rank) * width));
+    copy.data = std::unique_ptr<std::byte[]>(new std::byte[static_cast<size_t>(product(input.sizes, input.rank) * width)]);
     copy.strides.assign(static_cast<size_t>(input.rank), 1);
     for (size_t d = copy.strides.size(); d-- > 1;) copy.strides[d - 1] = copy.strides[d] * std::max<int64_t>(input.sizes[d], 1);
     const auto* from = static_cast<const std::byte*>(input.data);

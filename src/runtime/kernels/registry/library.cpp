@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/fail.h"
 #include "base/format.h"
@@ -18,16 +19,16 @@ namespace {
 // Kernels need not ask whether they have a first matrix, or a first task.
 bool has_nothing_to_write(const KernelCall& call) {
   auto is_empty = [](const ToroidOperand& output) { return product(output.sizes, output.rank) == 0; };
-  return !call.outputs.empty() && std::ranges::all_of(call.outputs, is_empty);
+  return !call.outputs.empty() && std::all_of(call.outputs.begin(), call.outputs.end(), is_empty);
 }
 
 // Of calls that no implementation takes.
-std::unique_ptr<const KernelPlan> plan_alone(std::string_view kernel, std::span<const DType> inputs, DType output, const KernelCall& call) {
+std::unique_ptr<const KernelPlan> plan_alone(std::string_view kernel, Span<const DType> inputs, DType output, const KernelCall& call) {
   if (kernel == "matmul" && is_floating(output) && is_floating(inputs[0]) && is_floating(inputs[1]))
     TOROID_CHECK(inputs[0] == output, "a product of {} that gives {}", to_string(inputs[0]), to_string(output));
   const std::string name = linked_name(kernel, inputs, output);
   if (const LinkedKernel* const linked = find_linked_kernel(name); linked != nullptr && linked->plan != nullptr) return linked->plan(call);
-  if (kernel.starts_with("library.")) fail(ErrorKind::Unsupported, "library kernel '{}' is not available", kernel);
+  if (starts_with(kernel, "library.")) fail(ErrorKind::Unsupported, "library kernel '{}' is not available", kernel);
   internal_error(__FILE__, __LINE__, "the kernel is linked", "no library kernel is called '{}'", name);
 }
 
@@ -49,8 +50,16 @@ std::unique_ptr<const KernelPlan> plan_library_kernel(std::string_view name, con
 
 void run_library_kernel(std::string_view name, const KernelCall& call) { plan_library_kernel(name, call)->run(call); }
 
-KernelCall call_of_chain(RuntimePool& pool, std::span<const KernelCall> stages) {
-  return {.pool = pool, .inputs = {}, .outputs = {}, .integers = {}, .numbers = {}, .stages = stages.data(), .num_stages = stages.size()};
+KernelCall call_of_chain(RuntimePool& pool, Span<const KernelCall> stages) {
+  return {/*pool=*/pool,
+          /*inputs=*/{},
+          /*outputs=*/{},
+          /*integers=*/{},
+          /*numbers=*/{},
+          /*epilogue=*/nullptr,
+          /*prepared=*/nullptr,
+          /*stages=*/stages.data(),
+          /*num_stages=*/stages.size()};
 }
 
 }  // namespace toroid

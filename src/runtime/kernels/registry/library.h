@@ -1,9 +1,9 @@
 // Library kernels that compiled programs call by name (ToroidRuntime::call).
 #pragma once
 
-#include <span>
 #include <string_view>
 
+#include "base/span.h"
 #include "runtime/kernels/registry/prepared_constants.h"
 #include "runtime/pool/pool.h"
 #include "tensor/dtype.h"
@@ -13,10 +13,10 @@ namespace toroid {
 
 struct KernelCall {
   RuntimePool& pool;
-  std::span<const ToroidOperand> inputs;
-  std::span<const ToroidOperand> outputs;  // contiguous, but for those of convolutions, whose strides may be of any order
-  std::span<const int64_t> integers;
-  std::span<const double> numbers;
+  Span<const ToroidOperand> inputs;
+  Span<const ToroidOperand> outputs;  // contiguous, but for those of convolutions, whose strides may be of any order
+  Span<const int64_t> integers;
+  Span<const double> numbers;
   const ToroidEpilogue* epilogue = nullptr;  // takes the result of products and convolutions; null: none
   PreparedConstants* prepared = nullptr;     // null: what is made of constants is not kept
   // Of a chain, which has no operands besides: its calls, "convolution" in float32 or bfloat16 (chain.h). Each but the first reads what the
@@ -32,6 +32,6 @@ struct KernelCall {
 void run_library_kernel(std::string_view name, const KernelCall& call);
 
 // A chain as the call of its implementations, which has no operands besides. The stages are only looked at.
-KernelCall call_of_chain(RuntimePool& pool, std::span<const KernelCall> stages);
+KernelCall call_of_chain(RuntimePool& pool, Span<const KernelCall> stages);
 
 }  // namespace toroid

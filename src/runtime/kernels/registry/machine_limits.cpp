@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "base/clock.h"
@@ -46,13 +47,13 @@ double pieces_per_second(RuntimePool& pool, F piece) {
   constexpr double kSettle = 0.25, kMeasure = 0.15;
   std::vector<double> rounds;
   for (const Stopwatch all; rounds.empty() || all.seconds() < kSettle + kMeasure;) {
-    std::atomic<double> seconds = 0;
+    std::vector<double> seconds(static_cast<size_t>(pool.threads()));  // of each piece of the loop
     pool.parallel_for(pool.threads(), 1, [&](int64_t begin, int64_t end) {
       const double before = thread_seconds();
       for (int64_t i = begin; i < end; ++i) piece();
-      seconds += thread_seconds() - before;
+      seconds[static_cast<size_t>(begin)] = thread_seconds() - before;
     });
-    if (all.seconds() > kSettle) rounds.push_back(seconds / pool.threads());
+    if (all.seconds() > kSettle) rounds.push_back(std::accumulate(seconds.begin(), seconds.end(), 0.0) / pool.threads());
   }
   const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
   std::nth_element(rounds.begin(), middle, rounds.end());

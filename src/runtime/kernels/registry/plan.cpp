@@ -9,7 +9,7 @@ namespace {
 template <class F>
 bool for_each_size(const KernelCall& call, const F& f) {
   const auto all = [&](const int64_t* first, int32_t count) { return std::all_of(first, first + count, f); };
-  for (const std::span<const ToroidOperand> operands : {call.inputs, call.outputs}) {
+  for (const Span<const ToroidOperand> operands : {call.inputs, call.outputs}) {
     for (const ToroidOperand& operand : operands) {
       if (!all(operand.sizes, operand.rank) || !all(operand.strides, operand.rank)) return false;
     }
@@ -35,7 +35,7 @@ void CallSites::run(int32_t site, bool has_fixed_sizes, std::string_view name, c
   };
   const auto found = std::find_if(plans.begin(), plans.end(), fits);
   if (found == plans.end()) {
-    Planned made{.sizes = {}, .numbers = {}, .plan = plan_library_kernel(name, call)};
+    Planned made{/*sizes=*/{}, /*numbers=*/{}, /*plan=*/plan_library_kernel(name, call)};
     if (!has_fixed_sizes) {
       for_each_size(call, [&](int64_t size) {
         made.sizes.push_back(size);

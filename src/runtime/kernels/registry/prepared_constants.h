@@ -1,11 +1,11 @@
 // Constants in the layouts that kernels want, made once in the life of a loaded program: packed weights.
 //
-// A layout is a struct of all that decides what is made of a constant, with `bool operator==(const Layout&) const = default`. Layouts of
+// A layout is a struct of all that decides what is made of a constant, with TOROID_COMPARED_FIELDS (base/fields.h). Layouts of
 // two types are never the same, whatever their numbers.
 //
 //   struct TransformedFilters {
 //     int64_t tile, channels;
-//     bool operator==(const TransformedFilters&) const = default;
+//     TOROID_COMPARED_FIELDS(TransformedFilters, tile, channels)
 //   };
 //   prepared.get(weights, TransformedFilters{4, 64}, count, make);
 #pragma once

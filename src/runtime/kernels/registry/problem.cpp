@@ -1,7 +1,10 @@
 #include "runtime/kernels/registry/problem.h"
 
-#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <type_traits>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/sort_indices.h"
@@ -19,12 +22,12 @@ OperandMeta meta_of(const ToroidOperand& operand) {
   meta.sizes.assign(operand.sizes, operand.sizes + operand.rank);
   meta.strides.assign(operand.strides, operand.strides + operand.rank);
   const auto address = reinterpret_cast<uintptr_t>(operand.data) | uintptr_t{OperandMeta::kAlignment};
-  meta.alignment_bytes = int64_t{1} << std::countr_zero(address);
+  meta.alignment_bytes = int64_t{1} << count_trailing_zeros(address);
   meta.is_constant = operand.is_constant != 0;
   return meta;
 }
 
-std::vector<OperandMeta> metas_of(std::span<const ToroidOperand> operands) {
+std::vector<OperandMeta> metas_of(Span<const ToroidOperand> operands) {
   std::vector<OperandMeta> metas;
   for (const ToroidOperand& operand : operands) metas.push_back(meta_of(operand));
   return metas;
@@ -41,8 +44,20 @@ Number read_number(Cursor& cursor, std::string_view wanted) {
   const size_t place = cursor.place();
   const std::string_view text = cursor.raw(",;] )/@|}");
   Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) cursor.fail_at(place, formatted("expected {}", wanted));
+  bool is_whole = false;
+#ifndef __cpp_lib_to_chars  // then there are integers alone
+  if constexpr (std::is_floating_point_v<Number>) {
+    const std::string copy(text);
+    char* end = nullptr;
+    number = static_cast<Number>(std::strtod(copy.c_str(), &end));
+    is_whole = !copy.empty() && end == copy.c_str() + copy.size();
+  } else
+#endif
+  {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    is_whole = error == std::errc() && end == text.data() + text.size();
+  }
+  if (!is_whole) cursor.fail_at(place, formatted("expected {}", wanted));
   return number;
 }
 
@@ -91,7 +106,7 @@ OperandMeta read_operand(Cursor& cursor) {
   if (cursor.accept("@")) {
     const size_t at = cursor.place();
     operand.alignment_bytes = read_number<int64_t>(cursor, "an alignment");
-    if (!std::has_single_bit(static_cast<uint64_t>(operand.alignment_bytes)) || operand.alignment_bytes > OperandMeta::kAlignment) {
+    if (!is_power_of_two(static_cast<uint64_t>(operand.alignment_bytes)) || operand.alignment_bytes > OperandMeta::kAlignment) {
       cursor.fail_at(at, formatted("an alignment is a power of two up to {}", OperandMeta::kAlignment));
     }
   }
@@ -183,7 +198,7 @@ OperandMeta contiguous_operand(DType dtype, std::vector<int64_t> sizes) {
   return {dtype, std::move(sizes), std::move(strides)};
 }
 
-std::string family_of(std::string_view kernel, std::span<const DType> inputs, DType output) {
+std::string family_of(std::string_view kernel, Span<const DType> inputs, DType output) {
   if (kernel == "matmul" && inputs.size() == 4) return "matmul.int4";
   if (kernel == "matmul" && inputs.size() == 2 && inputs[1] == DType::I8 && is_floating(output)) return "matmul.int8";
   return formatted("{}.{}", kernel, to_string(output));

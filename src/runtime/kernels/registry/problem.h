@@ -14,11 +14,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
+#include "base/span.h"
 #include "runtime/kernels/registry/library.h"
 #include "tensor/dtype.h"
 
@@ -33,7 +34,7 @@ struct OperandMeta {
   int64_t alignment_bytes = kAlignment;  // of the first element: a power of two up to kAlignment
   bool is_constant = false;              // as ToroidOperand::is_constant
 
-  bool operator==(const OperandMeta&) const = default;
+  TOROID_COMPARED_FIELDS(OperandMeta, dtype, sizes, strides, alignment_bytes, is_constant)
   int64_t elements() const;
   bool is_contiguous() const;
   // The same, whatever the strides of dims of one element.
@@ -58,11 +59,11 @@ struct Problem {
   // Of a chain, which has nothing else: its calls. The first input of each but the first is what the one before makes.
   std::vector<Problem> stages = {};
 
-  bool operator==(const Problem&) const = default;
+  TOROID_COMPARED_FIELDS(Problem, family, inputs, outputs, integers, numbers, has_epilogue, stages)
 };
 
 // The family of a call: its kernel and the result's dtype, or, of products with a right side of int8 or int4 beside floats, that.
-std::string family_of(std::string_view kernel, std::span<const DType> inputs, DType output);
+std::string family_of(std::string_view kernel, Span<const DType> inputs, DType output);
 Problem problem_of(std::string family, const KernelCall& call);
 
 std::string to_string(const OperandMeta& operand);

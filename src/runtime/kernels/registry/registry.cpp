@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/affixes.h"
 #include "base/error.h"
 #include "base/fail.h"
 #include "base/format.h"
@@ -21,7 +22,7 @@ double epilogue_afterwards_s(const Problem& problem, const MachineModel& machine
 }
 
 template <class Row>
-std::string names_of(std::span<const Row> rows) {
+std::string names_of(Span<const Row> rows) {
   std::string names;
   for (const Row& row : rows) names += formatted("{}{}", names.empty() ? "" : ", ", row.name);
   return names;
@@ -33,10 +34,10 @@ MachineModel model_of_this_machine(int threads) {
   constexpr double kClockHz = 3e9, kVectorUnits = 2, kFlopsOfMultiplyAdd = 2;
   const double lanes = vector_set() == VectorSet::Avx512 ? 16 : vector_set() == VectorSet::Avx2 ? 8 : 4;
   static const auto cache_bytes = static_cast<double>(::sysconf(_SC_LEVEL3_CACHE_SIZE));
-  MachineModel model = {.threads = threads,
-                        .flops_per_s = threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
-                        .bytes_per_s = 1e10 * std::min(threads, 8),
-                        .cache_bytes = cache_bytes > 0 ? cache_bytes : 8e6};
+  MachineModel model = {/*threads=*/threads,
+                        /*flops_per_s=*/threads * kClockHz * kVectorUnits * kFlopsOfMultiplyAdd * lanes,
+                        /*bytes_per_s=*/1e10 * std::min(threads, 8),
+                        /*cache_bytes=*/cache_bytes > 0 ? cache_bytes : 8e6};
   // Intel's last cache is far from each core, and a multiplication of pairs takes twice as long as one of float32. Products of 1 to 128
   // rows by constants take as long as reading at 15 GB/s and multiplying one after the other, in float32 and bfloat16 alike.
   static const bool is_of_intel = is_intel();
@@ -72,8 +73,12 @@ std::vector<Choice> ChoiceRegistry::list_choices(const Problem& problem, const M
   const KernelFamily& family = taking(problem);
   std::vector<Choice> choices;
   auto add = [&](const Implementation& implementation, const Problem& own, bool then_epilogue) {
-    Choice choice{
-        .name = std::string(implementation.name), .description = std::string(implementation.description), .then_epilogue = then_epilogue};
+    Choice choice{/*name=*/std::string(implementation.name),
+                  /*description=*/std::string(implementation.description),
+                  /*version=*/1,
+                  /*gate=*/{},
+                  /*cost_s=*/0,
+                  /*then_epilogue=*/then_epilogue};
     if (then_epilogue) {
       choice.name += kUnfusedEpilogue;
       choice.description += "; the epilogue afterwards";
@@ -99,11 +104,11 @@ int64_t ChoiceRegistry::epilogue_columns(const Problem& problem) const {
 
 std::unique_ptr<const KernelPlan> ChoiceRegistry::plan(std::string_view family, std::string_view choice, const KernelCall& call) const {
   const KernelFamily& of = this->family(family);
-  const std::span<const Implementation> implementations = of.implementations;
+  const Span<const Implementation> implementations = of.implementations;
   for (const Implementation& implementation : implementations) {
     if (implementation.name == choice) return implementation.plan(call);
   }
-  if (choice.ends_with(kUnfusedEpilogue) && of.columns_dim) {
+  if (ends_with(choice, kUnfusedEpilogue) && of.columns_dim) {
     const std::string_view alone = choice.substr(0, choice.size() - kUnfusedEpilogue.size());
     for (const Implementation& implementation : implementations) {
       if (implementation.name == alone) return plan_unfused_epilogue(implementation, *of.columns_dim, call);

@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/registry/library.h"
 #include "runtime/kernels/registry/plan.h"
 #include "runtime/kernels/registry/problem.h"
@@ -60,7 +60,7 @@ struct KernelFamily {
   std::optional<std::string> (*malformed)(const Problem& problem);
   // How many products or terms are summed into one element of the result: rounding errors grow with it.
   int64_t (*depth)(const Problem& problem);
-  std::span<const Implementation> implementations;
+  Span<const Implementation> implementations;
   // The dim of the result that an epilogue sees as columns (ToroidEpilogue), a negative one counted from the end; the others are the rows,
   // in the order of its memory. None: the kernel gives its result to no epilogue.
   std::optional<int> columns_dim = std::nullopt;
@@ -80,9 +80,9 @@ struct Choice {
 class ChoiceRegistry {
  public:
   // The tables live as long as the registry.
-  explicit ChoiceRegistry(std::span<const KernelFamily> families) : families_(families) {}
+  explicit ChoiceRegistry(Span<const KernelFamily> families) : families_(families) {}
 
-  std::span<const KernelFamily> families() const { return families_; }
+  Span<const KernelFamily> families() const { return families_; }
   // Throws Error{InvalidOption} that lists the families when there is none of this name; so do the others.
   const KernelFamily& family(std::string_view name) const;
   // In the order of the table. Throws Error{InvalidOption} also for a malformed problem.
@@ -107,7 +107,7 @@ class ChoiceRegistry {
   // Of a problem that is not malformed.
   Cheapest cheapest(const KernelFamily& family, const Problem& problem, const MachineModel& machine) const;
 
-  std::span<const KernelFamily> families_;
+  Span<const KernelFamily> families_;
 };
 
 // The kernels of runtime/kernels/registry/library.h.

@@ -47,9 +47,10 @@ struct Rows {
   int64_t count = 1;
 };
 
+__extension__ typedef unsigned __int128 Wide;
 // A key and where it is, as one number: equal keys order by position.
 template <class Key>
-using Placed = std::conditional_t<sizeof(Key) == 4, uint64_t, unsigned __int128>;
+using Placed = std::conditional_t<sizeof(Key) == 4, uint64_t, Wide>;
 template <class Key>
 Placed<Key> placed(Key key, int64_t position) {
   return static_cast<Placed<Key>>(key) << (8 * sizeof(Key)) | static_cast<Key>(position);
@@ -90,7 +91,8 @@ int64_t position_in_order(int64_t n, int key_bits, Keys key_at, int64_t place, s
       candidates.resize(kept);
       all = false;
     } else {
-      std::erase_if(candidates, [&](int64_t i) { return digit(i) != wanted; });
+      const auto is_other = [&](int64_t i) { return digit(i) != wanted; };
+      candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_other), candidates.end());
     }
     if (candidates.size() == 1) break;
   }

@@ -7,10 +7,11 @@
 #include "runtime/kernels/sort/parallel_sort.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "base/bits.h"
 
 namespace toroid {
 namespace {
@@ -89,12 +90,12 @@ void sort_by_digits(const Chunks& chunks, Entry* entries, Entry* scratch, const 
 
 template <class Entry>
 std::unique_ptr<Entry[]> room_for(int64_t count) {
-  return std::make_unique_for_overwrite<Entry[]>(static_cast<size_t>(count));
+  return std::unique_ptr<Entry[]>(new Entry[static_cast<size_t>(count)]);
 }
 
 }  // namespace
 
-void order_of_keys(RuntimePool& pool, std::span<uint64_t> keys, int64_t* order, int64_t stride) {
+void order_of_keys(RuntimePool& pool, Span<uint64_t> keys, int64_t* order, int64_t stride) {
   const auto n = static_cast<int64_t>(keys.size());
   if (n == 0) return;
   const Chunks chunks(pool, n);
@@ -112,7 +113,7 @@ void order_of_keys(RuntimePool& pool, std::span<uint64_t> keys, int64_t* order, 
     least = std::min(least, low);
     most = std::max(most, high);
   }
-  const Packing packing{static_cast<int>(std::bit_width(most - least)), static_cast<int>(std::bit_width(static_cast<uint64_t>(n - 1)))};
+  const Packing packing{static_cast<int>(bit_width(most - least)), static_cast<int>(bit_width(static_cast<uint64_t>(n - 1)))};
   auto put = [&](int64_t place, const auto& entry) { order[place * stride] = position_of(entry, packing); };
   const uint64_t base = least;
   if (packing.key_bits + packing.position_bits <= 64) {

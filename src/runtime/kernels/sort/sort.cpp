@@ -64,7 +64,7 @@ void sort_lines(const KernelCall& call, const Lines& lines, bool descending, Mak
   const bool is_long = lines.length >= kLongLine;
   auto in_pieces = [&](const auto& body) { call.pool.parallel_for(lines.length, kLongLine / 2, body); };
   auto sort_long_line = [&](const T* line, T* sorted, int64_t* order) {
-    const auto keys = std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(lines.length));
+    const auto keys = std::unique_ptr<uint64_t[]>(new uint64_t[static_cast<size_t>(lines.length)]);
     const uint64_t flip = descending ? ~uint64_t{0} : 0;
     in_pieces([&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) keys[static_cast<size_t>(i)] = make_key(line[i * lines.stride]) ^ flip;

@@ -22,7 +22,7 @@ constexpr int64_t kBandPositions = 512;
 Scratch scratch_for_band, scratch_for_tiles;
 
 // The runs of a step, one after the other, then zeros. All in bytes.
-void gather_plainly(const std::byte* pixel, std::span<const Run> runs, std::byte* to) {
+void gather_plainly(const std::byte* pixel, Span<const Run> runs, std::byte* to) {
   std::byte* const last = to + kTileRowBytes;
   for (const Run& run : runs) to = std::copy_n(pixel + run.offset, run.length, to);
   std::fill(to, last, std::byte{0});
@@ -47,9 +47,10 @@ bool are_finite_plainly(const std::byte* numbers, int64_t bytes) {
 
 #ifdef __x86_64__
 TOROID_AVX512 inline __mmask64 first_bytes(int64_t count) { return ~uint64_t{0} >> (kTileRowBytes - count); }
-TOROID_AVX512 void gather_avx512(const std::byte* pixel, std::span<const Run> runs, std::byte* to) {
+TOROID_AVX512 void gather_avx512(const std::byte* pixel, Span<const Run> runs, std::byte* to) {
   __m512i place = _mm512_setzero_si512();
-  for (int64_t filled = 0; const Run& run : runs) {
+  int64_t filled = 0;
+  for (const Run& run : runs) {
     // What precedes the run in memory is masked, and not read.
     place = _mm512_mask_loadu_epi8(place, first_bytes(run.length) << filled, pixel + run.offset - filled);
     filled += run.length;
@@ -218,7 +219,7 @@ BandPositions ImageTiles::gathered(const std::byte* data, Range rows) const {
   auto* const out = scratch_for_tiles.get<std::byte>(tiles * tile_bytes);
   const auto gather = gather_here();
   for (int64_t step = 0; step < steps(); ++step) {
-    const std::span<const Run> some = elements.of(step);
+    const Span<const Run> some = elements.of(step);
     for (int64_t p = 0; p < tiles * kTileSide; ++p) {
       const int64_t q = std::min(p, positions - 1);  // a tile's last positions repeat the last one
       const std::byte* pixel = padded + (q / s_.out[2] * s_.stride[1] * columns + q % s_.out[2] * s_.stride[2]) * pixel_bytes_;

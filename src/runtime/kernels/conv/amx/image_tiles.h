@@ -1,9 +1,9 @@
 // Bands of images of bfloat16 or bytes as the left side of a product in tiles (gemm_amx.h).
 #pragma once
 
-#include <span>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/gemm/half/gemm_amx.h"
 
@@ -50,8 +50,8 @@ class ImageTiles {
   // Copied rows of the image, of which tiles' rows overlap.
   struct OverlappingRows {
     const std::byte* data;
-    int64_t row_bytes, place_bytes;       // from a row, and from a place, to the next
-    std::span<const int64_t> of_filters;  // where the first position's row of the filter is, for each
+    int64_t row_bytes, place_bytes;  // from a row, and from a place, to the next
+    Span<const int64_t> of_filters;  // where the first position's row of the filter is, for each
   };
   BandPositions without_neighbours(const OverlappingRows& from, int64_t rows) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/gemm/half/amx_blocks.h"
 
@@ -15,7 +16,7 @@ constexpr double kCyclesToCopy = 0.15;  // an element of the image
 struct FilterTiles {
   int64_t of_element, of_row;  // of ImageTiles
   FilterLayout filters;
-  bool operator==(const FilterTiles&) const = default;
+  TOROID_COMPARED_FIELDS(FilterTiles, of_element, of_row, filters)
 };
 
 // The filters that are a tile's columns, each with all its depth.

@@ -25,16 +25,16 @@ Scratch scratch_for_total_sums;  // of a unit
 BackwardWeightsShape shape_of(const KernelCall& call) {
   const ToroidOperand &x = call.inputs[0], &dy = call.inputs[1], &dw = call.outputs[0];
   const auto number = [&](int64_t i) { return static_cast<int64_t>(call.numbers[static_cast<size_t>(i)]); };
-  BackwardWeightsShape s{.batch = x.sizes[0],
-                         .groups = number(0),
-                         .channels = x.sizes[1] / number(0),
-                         .filters = dy.sizes[1] / number(0),
-                         .in = {1, 1},
-                         .out = {1, 1},
-                         .kernel = {1, 1},
-                         .stride = {1, 1},
-                         .padding = {0, 0},
-                         .dilation = {1, 1}};
+  BackwardWeightsShape s{/*batch=*/x.sizes[0],
+                         /*groups=*/number(0),
+                         /*channels=*/x.sizes[1] / number(0),
+                         /*filters=*/dy.sizes[1] / number(0),
+                         /*in=*/{1, 1},
+                         /*out=*/{1, 1},
+                         /*kernel=*/{1, 1},
+                         /*stride=*/{1, 1},
+                         /*padding=*/{0, 0},
+                         /*dilation=*/{1, 1}};
   const int64_t dims = x.rank - 2;
   for (int64_t d = 0; d < dims; ++d) {
     const int64_t to = 2 - dims + d;
@@ -110,7 +110,7 @@ class BackwardWeights final : public KernelPlan {
     for (int64_t filters = 1; filters <= std::min(threads, units_of_filters(way)); ++filters) {
       for (int64_t channels = 1; channels <= std::min(threads / filters, units_of_channels(way)); ++channels) {
         for (int64_t positions = 1; positions <= threads / filters / channels; ++positions) {
-          TaskGrid grid = {.filters = filters, .channels = channels, .positions = positions};
+          TaskGrid grid = {/*filters=*/filters, /*channels=*/channels, /*positions=*/positions};
           const int64_t bytes = way.bytes_of_filters * divide_up(units_of_filters(way), filters) + way.bytes_of_channels;
           grid.cut = cut_positions(shape_, shifts_, std::max<int64_t>(1, kMostBytes / bytes), positions);
           if (grid.cut.blocks() < positions) continue;
@@ -125,11 +125,11 @@ class BackwardWeights final : public KernelPlan {
   Task task_of(const BackwardWeightsWay& way, const TaskGrid& grid, int64_t i) const {
     const int64_t part = i % grid.positions, channels = i / grid.positions % grid.channels,
                   filters = i / grid.positions / grid.channels % grid.filters;
-    return {.group = i / grid.tasks(),
-            .part = part,
-            .filters = part_of(units_of_filters(way), filters, grid.filters),
-            .channels = part_of(units_of_channels(way), channels, grid.channels),
-            .blocks = part_of(grid.cut.blocks(), part, grid.positions)};
+    return {/*group=*/i / grid.tasks(),
+            /*part=*/part,
+            /*filters=*/part_of(units_of_filters(way), filters, grid.filters),
+            /*channels=*/part_of(units_of_channels(way), channels, grid.channels),
+            /*blocks=*/part_of(grid.cut.blocks(), part, grid.positions)};
   }
 
   // Elements of the sums of all units of all groups, as one part of the positions has them.

@@ -147,12 +147,12 @@ class DepthwiseWeights final : public KernelPlan {
       if (at < 0 || at >= s_.in[0]) continue;
       const float* const of_x = x + image * x_strides.batch + at * x_strides.row;
       for (int64_t kx = 0; kx < s_.kernel[1]; kx += at_once_) {
-        RowOfTaps taps = {.x = of_x + (kx * s_.dilation[1] - s_.padding[1]) * x_strides.column,
-                          .dy = of_dy,
-                          .x_step = s_.stride[1] * x_strides.column,
-                          .dy_step = dy_strides.column,
-                          .tap_step = s_.dilation[1] * x_strides.column,
-                          .positions = seen_by(kx)};
+        RowOfTaps taps = {/*x=*/of_x + (kx * s_.dilation[1] - s_.padding[1]) * x_strides.column,
+                          /*dy=*/of_dy,
+                          /*x_step=*/s_.stride[1] * x_strides.column,
+                          /*dy_step=*/dy_strides.column,
+                          /*tap_step=*/s_.dilation[1] * x_strides.column,
+                          /*positions=*/seen_by(kx)};
         for (int64_t i = kx + 1; i < kx + at_once_; ++i) {
           const Range seen = seen_by(i);
           taps.positions = {std::max(taps.positions.first, seen.first), std::min(taps.positions.last, seen.last)};

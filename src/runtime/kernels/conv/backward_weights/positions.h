@@ -10,9 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/conv/conv.h"
 #include "runtime/kernels/gemm/partition.h"
 
@@ -95,7 +95,7 @@ class ChannelLines {
   void take(int64_t first, int64_t count);
   // From data() on, where a plane's positions are; below 0: they are 0.
   const float* data() const { return data_; }
-  std::span<const int64_t> where(size_t plane) const { return {(is_copied_ ? of_copy_ : in_place_)[plane]}; }
+  Span<const int64_t> where(size_t plane) const { return {(is_copied_ ? of_copy_ : in_place_)[plane]}; }
 
  private:
   std::vector<int64_t> places(const TapShifts::Plane& plane, const ImageStrides& strides, int64_t first_row) const;

@@ -49,7 +49,7 @@ class VectorsOfPositions final : public PackedPositions {
       const int64_t width = std::min(ChannelLines::kChannels, width_ - c);
       lines_.take(first + c, std::min(ChannelLines::kChannels, channels - c));
       for (int64_t plane = 0; plane < planes; ++plane) {
-        const std::span<const int64_t> where = lines_.where(static_cast<size_t>(plane));
+        const Span<const int64_t> where = lines_.where(static_cast<size_t>(plane));
         float* to = channels_ + plane * line_ * width_ + c;
         for (int64_t i = 0; i < line_; ++i, to += width_) {
           const int64_t at = where[static_cast<size_t>(i)];
@@ -79,7 +79,7 @@ class VectorsOfPositions final : public PackedPositions {
   }
 
  private:
-  void multiply(int64_t filters, std::span<const Run> runs, int64_t position, const float* right, bool add, float* sums) const {
+  void multiply(int64_t filters, Span<const Run> runs, int64_t position, const float* right, bool add, float* sums) const {
     const GemmMicrokernels& kernels = gemm_microkernels();
     const int64_t begin = filters * unit_filters_, end = std::min(begin + unit_filters_, count_);
     const int64_t most = kernels.most_rows[vectors_ - 1];
@@ -88,7 +88,7 @@ class VectorsOfPositions final : public PackedPositions {
       const int64_t some = std::min(most, end - k);
       for (int64_t i = 0; i < some; ++i) rows[i] = filters_ + (k + i) * row_ + position;
       kernels.multiply_strip(vectors_, runs, {rows, static_cast<size_t>(some)}, right,
-                             {.data = sums + (k - begin) * unit_channels_, .row = unit_channels_, .columns = width_, .add = add}, {});
+                             {/*data=*/sums + (k - begin) * unit_channels_, /*row=*/unit_channels_, /*columns=*/width_, /*add=*/add}, {});
     }
   }
 

@@ -11,8 +11,6 @@ namespace toroid {
 #ifdef __x86_64__
 namespace {
 
-#define TOROID_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
-
 // 64 bytes, or 16 numbers of 32 bits.
 struct Whole {
   using Vector = __m512i;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/kernels/conv/filter_layout.h"
 #include "runtime/kernels/gemm/int8/microkernel.h"
 
@@ -15,7 +16,7 @@ struct PackedByteFilters {
   enum class For { Fours, Depthwise } loops;
   FilterLayout filters;
   int64_t taps, words;  // of windows
-  bool operator==(const PackedByteFilters&) const = default;
+  TOROID_COMPARED_FIELDS(PackedByteFilters, loops, filters, taps, words)
 };
 
 class ByteWindows {

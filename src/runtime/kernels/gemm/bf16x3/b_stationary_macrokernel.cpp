@@ -23,8 +23,8 @@ int64_t PassingStrips::most_panels(int64_t steps) {
   return steps > kMostSteps ? 0 : l2_cache_bytes() / 8 * 3 / (std::max<int64_t>(1, steps) * PackedBf16x3::kPanelTiles * kPartsBytes);
 }
 
-PassingStrips::PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths,
-                             int64_t first_row, const ProductOutput& out)
+PassingStrips::PassingStrips(const RowElements& elements, Span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
+                             const ProductOutput& out)
     : row_elements_(elements),
       elements_(elements.runs()),
       rows_(rows),

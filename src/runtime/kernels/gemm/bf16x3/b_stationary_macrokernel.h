@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/microkernel.h"
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/kernels/gemm/macrokernel.h"
@@ -19,7 +20,7 @@ class PassingStrips {
 
   // The product of `rows`, each with `elements`, and `columns` of the whole, which begin with a panel; its depth comes in so many parts.
   // `first_row`: of the result. All but numbers are to stay. One at a time in a thread.
-  PassingStrips(const RowElements& elements, std::span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
+  PassingStrips(const RowElements& elements, Span<const float* const> rows, Range columns, int64_t depths, int64_t first_row,
                 const ProductOutput& out);
 
   // With the steps of the i-th part of the depth, in turn: as many as part_of has. `right` has just these, and our columns are its panels
@@ -44,7 +45,7 @@ class PassingStrips {
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
   int64_t pairs() const { return divide_up(tiles_of(columns_.size()), 2); }
   Range rows_of(int64_t strip) const { return {strip * kRows, std::min((strip + 1) * kRows, static_cast<int64_t>(rows_.size()))}; }
-  std::span<const float* const> pointers_of(int64_t strip) const { return rows_.subspan(at(strip * kRows), at(rows_of(strip).size())); }
+  Span<const float* const> pointers_of(int64_t strip) const { return rows_.subspan(at(strip * kRows), at(rows_of(strip).size())); }
   Range columns_of(Range panels) const;
   bool goes_directly(int64_t strip, int64_t panel) const;
   void begin(int64_t strip, int64_t depth);
@@ -53,7 +54,7 @@ class PassingStrips {
 
   const RowElements& row_elements_;
   const StepElements elements_;
-  const std::span<const float* const> rows_;
+  const Span<const float* const> rows_;
   const Range columns_;
   const int64_t depths_, first_row_;
   const ProductOutput& out_;

@@ -85,7 +85,7 @@ class Block {
  public:
   // `rows`: whole tiles from `first_row` on, or up to the last row of all, and behind them the shared ones. `after`: the panel that is
   // multiplied next.
-  Block(const PackedBf16x3& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+  Block(const PackedBf16x3& b, Range panels, int64_t after, int64_t depths, const RowElements& elements, Span<const float* const> rows,
         int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared)
       : b_(b),
         panels_(panels),
@@ -156,7 +156,7 @@ class Block {
     bool fits = true;
     for (int64_t tile = 0; tile < tiles_ && fits; ++tile) {
       const int64_t first = tile * kTileSide;
-      const std::span rows = rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
+      const Span rows = rows_.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(kTileSide, row_count() - first)));
       fits = split_rows(elements_, steps_.first, steps_.last, rows, kPartsBytes, data + tile * tile_bytes);
     }
     return fits;
@@ -192,7 +192,7 @@ class Block {
   const int64_t depths_;
   const RowElements& row_elements_;
   const StepElements elements_;
-  const std::span<const float* const> rows_;
+  const Span<const float* const> rows_;
   const int64_t first_row_;
   const ProductOutput& out_;
   const Fetching& fetching_;
@@ -236,7 +236,7 @@ namespace {
 // Do these panels stay near while rows pass by, all of their depth?
 bool stay_near(int64_t panels, int64_t depth) { return depth > 0 && panels < PassingStrips::most_panels(steps_of(depth)); }
 
-void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements, std::span<const float* const> rows, int64_t first_row,
+void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements, Span<const float* const> rows, int64_t first_row,
                const ProductOutput& out, bool fetches) {
   const Range columns = {panels.first * PackedBf16x3::kPanelColumns, std::min(panels.last * PackedBf16x3::kPanelColumns, b.columns)};
   PassingStrips strips(elements, rows, columns, 1, first_row, out);
@@ -246,7 +246,7 @@ void pass_rows(const PackedBf16x3& b, Range panels, const RowElements& elements,
 
 // These rows in some of the panels: all of them, or, where sums wait for the rest of the depth, those whose sums there is room for at a
 // time.
-void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, std::span<const float* const> rows,
+void run_block(const PackedBf16x3& b, Range panels, int64_t depths, const RowElements& elements, Span<const float* const> rows,
                int64_t first_row, const ProductOutput& out, const Fetching& fetching, const SharedRows& shared = {}) {
   constexpr size_t kLeastRows = 2 * PassingStrips::kRows;
   if (rows.size() >= kLeastRows && shared.rows.size() == 0 && stay_near(panels.size(), b.depth))
@@ -314,7 +314,7 @@ bool pays_evenly(int64_t threads, int64_t m, int64_t panels, const Cut& cut) {
 
 }  // namespace
 
-void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, Span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching) {
   run_block(b, {first, last}, depths_of(steps_of(b.depth)), elements, rows, first_row, out, fetching);
 }

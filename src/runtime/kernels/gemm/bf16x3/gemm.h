@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/packed_b.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 
 namespace toroid {
 
 // As those of macrokernel.h.
-void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, std::span<const float* const> rows,
+void multiply_rows(const PackedBf16x3& b, int64_t first, int64_t last, const RowElements& elements, Span<const float* const> rows,
                    int64_t first_row, const ProductOutput& out, const Fetching& fetching = {});
 Cut partition_of(int64_t threads, int64_t m, const PackedBf16x3& b);
 void multiply(RuntimePool& pool, const Cut& cut, int64_t m, const Matrix& a, const PackedBf16x3& b, Range panels, const ProductOutput& out);

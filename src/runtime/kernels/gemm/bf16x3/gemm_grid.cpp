@@ -210,7 +210,7 @@ Cut better_of_grid_and(const Cut& own, int64_t threads, int64_t m, const PackedB
         const int64_t more = std::clamp(rounds * threads / (blocks * groups), int64_t{1}, most_depths);
         if (more == depths) continue;
         depths = more;
-        consider({.blocks = blocks, .groups = groups, .depths = depths});
+        consider({/*blocks=*/blocks, /*groups=*/groups, /*by_rows=*/false, /*depths=*/depths});
       }
     }
   }

@@ -10,7 +10,7 @@
 
 namespace toroid {
 
-RowsToSplit::RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out)
+RowsToSplit::RowsToSplit(const StepElements& elements, Range steps, Span<const float* const> rows, std::byte* out)
     : elements_(&elements), steps_(steps), rows_(rows), step_(steps.first), out_(out) {}
 
 #ifdef __x86_64__
@@ -80,7 +80,7 @@ void split_pieces(RowsToSplit&, int64_t) {}
 
 #define TOROID_RIGHT_PART kTileBytes
 #define TOROID_RIGHT_STEP kPartsBytes
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_AMX
 #define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16")))
 #include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
 #undef TOROID_TARGET
@@ -126,6 +126,8 @@ void multiply_tiles_of_parts(const PartsStrip& strip) {
   int64_t to_split = 0;
 #ifdef __x86_64__
   if (strip.rows != nullptr && vector_set() == VectorSet::Avx512) to_split = strip.rows->left();
+#endif
+#ifdef TOROID_KNOWS_AMX
   if (machine().isa.amx) return multiply(strip, to_split);
 #endif
   emulated::multiply(strip, to_split);

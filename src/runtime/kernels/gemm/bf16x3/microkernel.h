@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/partition.h"
 #include "runtime/kernels/isa/amx.h"
@@ -17,7 +17,7 @@ class RowsToSplit {
   RowsToSplit() = default;  // none
   // Some steps of each row. `out`: as split_rows writes them with steps kPartsBytes apart, and behind a tile of rows the next. `elements`
   // and `rows` are to stay.
-  RowsToSplit(const StepElements& elements, Range steps, std::span<const float* const> rows, std::byte* out);
+  RowsToSplit(const StepElements& elements, Range steps, Span<const float* const> rows, std::byte* out);
 
   // Steps of rows that are not split yet.
   int64_t left() const { return static_cast<int64_t>(rows_.size()) * steps_.size() - (step_ - steps_.first); }
@@ -30,7 +30,7 @@ class RowsToSplit {
 
   const StepElements* elements_ = nullptr;
   Range steps_ = {0, 0};
-  std::span<const float* const> rows_;  // from the one at hand on
+  Span<const float* const> rows_;  // from the one at hand on
   int64_t row_of_tile_ = 0, step_ = 0;
   std::byte* out_ = nullptr;  // of the tile of rows
   bool fit_ = true;

@@ -21,7 +21,7 @@ void split_pieces(RowsToSplit&, int64_t) {}  // there are none
 #define TOROID_RIGHT_PART static_cast<const LineStrip&>(strip).part
 #define TOROID_RIGHT_STEP (kStepElements * kTileRowBytes)
 
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_AMX
 #define TOROID_TARGET __attribute__((target("amx-tile,amx-bf16")))
 #include "runtime/kernels/gemm/bf16x3/microkernel_loop.inc"
 #undef TOROID_TARGET
@@ -37,7 +37,7 @@ namespace emulated_line {
 
 void multiply_line_of_parts(const PartsStrip& strip, int64_t part_bytes) {
   const LineStrip line = {strip, part_bytes};
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_AMX
   if (machine().isa.amx) return multiply(line, 0);
 #endif
   emulated_line::multiply(line, 0);

@@ -72,8 +72,9 @@ void split_along_columns(const Matrix& b, int64_t depth, Panels& panels) {
 
 // Where a channel's elements lie, from its first in memory on.
 struct ChannelSpan {
-  explicit ChannelSpan(std::span<const int64_t> elements)
-      : first(*std::ranges::min_element(elements)), length(*std::ranges::max_element(elements) - first + 1) {
+  explicit ChannelSpan(Span<const int64_t> elements)
+      : first(*std::min_element(elements.begin(), elements.end())),
+        length(*std::max_element(elements.begin(), elements.end()) - first + 1) {
     is_in_order = length == static_cast<int64_t>(elements.size());
     for (size_t e = 0; e < elements.size(); ++e) is_in_order = is_in_order && elements[e] == static_cast<int64_t>(e);
   }
@@ -84,7 +85,7 @@ struct ChannelSpan {
 // Rows of 16 columns, one for each element of a channel of as many filters, which are `column` apart. So few fill no square of a vector's
 // lanes.
 #ifdef __x86_64__
-TOROID_AVX512 void transpose_channel_avx512(const float* from, int64_t column, const ChannelSpan& span, std::span<const int64_t> elements,
+TOROID_AVX512 void transpose_channel_avx512(const float* from, int64_t column, const ChannelSpan& span, Span<const int64_t> elements,
                                             float* out) {
   alignas(64) float square[kTileSide * kTileSide];
   Vector16 rows[kTileSide];
@@ -96,7 +97,7 @@ TOROID_AVX512 void transpose_channel_avx512(const float* from, int64_t column, c
     std::memcpy(out + static_cast<int64_t>(e) * kTileSide, square + (elements[e] - span.first) * kTileSide, sizeof rows[0]);
 }
 #endif
-void transpose_channel(const float* from, int64_t column, const ChannelSpan& span, std::span<const int64_t> elements, int64_t columns,
+void transpose_channel(const float* from, int64_t column, const ChannelSpan& span, Span<const int64_t> elements, int64_t columns,
                        float* out) {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512 && columns == kTileSide && span.length <= kTileSide)

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 #include "runtime/kernels/gemm/macrokernel.h"
 
@@ -43,9 +43,9 @@ struct PackedBf16x3 {
 void pack_bf16x3(const Matrix& b, int64_t depth, int64_t columns, int64_t first, int64_t last, float* out);
 // Filters of a convolution as they lie.
 struct FiltersAsTheyLie {
-  const float* data;                  // the first element of the first channel of the first filter
-  int64_t column, channel;            // from filter to filter and from channel to channel, in floats
-  std::span<const int64_t> elements;  // from a channel's first to each: 0, 1, … in memory's order, or other places, as of flipped filters
+  const float* data;             // the first element of the first channel of the first filter
+  int64_t column, channel;       // from filter to filter and from channel to channel, in floats
+  Span<const int64_t> elements;  // from a channel's first to each: 0, 1, … in memory's order, or other places, as of flipped filters
 };
 // One panel of them: row element * channels + channel of what is packed. False: it cannot be in parts, and what was written is of no use.
 bool pack_filters_bf16x3(const FiltersAsTheyLie& filters, int64_t channels, int64_t columns, float* out);

@@ -9,7 +9,7 @@
 
 namespace toroid {
 
-StepElements::StepElements(std::span<const Run> runs, int64_t of_step) {
+StepElements::StepElements(Span<const Run> runs, int64_t of_step) {
   int64_t filled = of_step;  // of the last step
   for (Run run : runs) {
     while (run.length > 0) {
@@ -36,7 +36,7 @@ struct WordsToSplit {
   int64_t row, rows, columns;
 };
 
-bool split_rows_plainly(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+bool split_rows_plainly(const StepElements& elements, int64_t first, int64_t last, Span<const float* const> rows, int64_t step_bytes,
                         std::byte* out) {
   bool fit = true;
   for (const float* row : rows) {
@@ -85,7 +85,7 @@ void join_columns_plainly(const std::byte* parts, int64_t width, int64_t depth, 
 }
 
 #ifdef __x86_64__
-TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows,
+TOROID_AVX512 bool split_rows_avx512(const StepElements& elements, int64_t first, int64_t last, Span<const float* const> rows,
                                      int64_t step_bytes, std::byte* out) {
   const Run* const together = elements.together();
   bool fit = true;
@@ -172,7 +172,7 @@ TOROID_AVX512 void join_columns_avx512(const std::byte* parts, int64_t width, in
 
 bool has_amx_bf16x3() { return has_amx(); }
 
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, Span<const float* const> rows, int64_t step_bytes,
                 std::byte* out) {
 #ifdef __x86_64__
   if (vector_set() == VectorSet::Avx512) return split_rows_avx512(elements, first, last, rows, step_bytes, out);

@@ -16,9 +16,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/microkernel.h"
 #include "runtime/kernels/isa/amx.h"
 
@@ -30,10 +30,10 @@ constexpr int kLeastExponentOfParts = -100, kMostExponentOfParts = 50;
 // The elements of a row, cut into the steps of a product in tiles.
 class StepElements {
  public:
-  explicit StepElements(std::span<const Run> runs, int64_t of_step = kStepElements);
+  explicit StepElements(Span<const Run> runs, int64_t of_step = kStepElements);
   int64_t steps() const { return static_cast<int64_t>(begins_.size()) - 1; }
   // A step's elements, `of_step` of them or, in the last, fewer.
-  std::span<const Run> of(int64_t step) const {
+  Span<const Run> of(int64_t step) const {
     const auto s = static_cast<size_t>(step);
     return {runs_.data() + begins_[s], begins_[s + 1] - begins_[s]};
   }
@@ -51,7 +51,7 @@ bool has_amx_bf16x3();
 
 // The left side: rows in the steps [first, last), as [step][row][part][element] with `step_bytes` from step to step. False: they
 // cannot be in parts, and what is in `out` is of no use.
-bool split_rows(const StepElements& elements, int64_t first, int64_t last, std::span<const float* const> rows, int64_t step_bytes,
+bool split_rows(const StepElements& elements, int64_t first, int64_t last, Span<const float* const> rows, int64_t step_bytes,
                 std::byte* out);
 // The right side: tiles of up to 16 columns, as [step][part][word][column]. Of a step's elements a word has the i-th and the (i + 16)-th,
 // on both sides.

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "base/bits.h"
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/split.h"
 
 namespace toroid::float_parts {
@@ -26,7 +27,7 @@ constexpr uint32_t kUpper = 0xFFFF0000, kHalf = 0x8000;  // the bits of a number
 // A step of a row that lies in several pieces.
 struct alignas(64) Gathered {
   float elements[kStepElements] = {};
-  Gathered(std::span<const Run> runs, const float* row) {
+  Gathered(Span<const Run> runs, const float* row) {
     float* end = elements;
     for (const Run& run : runs) end = std::copy_n(row + run.offset, run.length, end);
   }
@@ -37,21 +38,21 @@ struct NumberParts {
   uint32_t high, middle, low;
 };
 inline NumberParts parts_of(float x) {
-  const uint32_t high = (std::bit_cast<uint32_t>(x) + kHalf) & kUpper;
-  const float rest = x - std::bit_cast<float>(high);
-  const uint32_t middle = std::bit_cast<uint32_t>(rest) & kUpper;
-  return {high, middle, std::bit_cast<uint32_t>(rest - std::bit_cast<float>(middle))};
+  const uint32_t high = (bit_cast<uint32_t>(x) + kHalf) & kUpper;
+  const float rest = x - bit_cast<float>(high);
+  const uint32_t middle = bit_cast<uint32_t>(rest) & kUpper;
+  return {high, middle, bit_cast<uint32_t>(rest - bit_cast<float>(middle))};
 }
 inline NumberParts exact_parts_of(float x) {
-  const uint32_t raw = std::bit_cast<uint32_t>(x);
+  const uint32_t raw = bit_cast<uint32_t>(x);
   if ((raw & 0x7FFFFFFFu) >= kLeastExact) return parts_of(x);
   return {raw & kUpper, (raw << 16 & 0x80000000u) | (raw << 8 & 0x007F0000u), (raw << 24 & 0x80000000u) | (raw << 16 & 0x007F0000u)};
 }
 inline float number_of(const NumberParts& parts) {
   if ((parts.high & 0x7FFFFFFFu) >= kLeastExact)
-    return std::bit_cast<float>(parts.high) + (std::bit_cast<float>(parts.middle) + std::bit_cast<float>(parts.low));
-  return std::bit_cast<float>(parts.high | (parts.middle >> 16 & 0x8000u) | (parts.middle >> 8 & 0x7F00u) | (parts.low >> 24 & 0x80u) |
-                              (parts.low >> 16 & 0x7Fu));
+    return bit_cast<float>(parts.high) + (bit_cast<float>(parts.middle) + bit_cast<float>(parts.low));
+  return bit_cast<float>(parts.high | (parts.middle >> 16 & 0x8000u) | (parts.middle >> 8 & 0x7F00u) | (parts.low >> 24 & 0x80u) |
+                         (parts.low >> 16 & 0x7Fu));
 }
 
 // The word of a number's and another's parts, in three tile rows so many bytes apart. `most`: as Splitter::most has the pair's.
@@ -64,7 +65,7 @@ inline void write_word(const NumberParts& first, const NumberParts& second, int6
 }
 
 // A step of a row.
-inline void split_step_of_row(std::span<const Run> runs, const float* row, uint16_t* most, std::byte* out) {
+inline void split_step_of_row(Span<const Run> runs, const float* row, uint16_t* most, std::byte* out) {
   const Gathered gathered(runs, row);
   for (int64_t i = 0; i < kLanes; ++i) {
     write_word(parts_of(gathered.elements[i]), parts_of(gathered.elements[i + kLanes]), kTileRowBytes, most + 2 * i, out + i * kWordBytes);

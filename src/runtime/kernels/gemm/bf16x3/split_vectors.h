@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/span.h"
 #include "runtime/kernels/gemm/bf16x3/split_numbers.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -80,11 +81,11 @@ struct Splitter {
 
   // Do the largest of all, or those of each word, fit?
   TOROID_AVX512 TOROID_INLINE bool all_fit() const {
-    const Halves32 folded = larger(most, __builtin_shufflevector(most, most, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-                                                                 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-    const Halves16 half = __builtin_shufflevector(folded, folded, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const Halves8 lower = __builtin_shufflevector(half, half, 0, 1, 2, 3, 4, 5, 6, 7),
-                  upper = __builtin_shufflevector(half, half, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Halves32 folded = larger(most, TOROID_SHUFFLE(most, most, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 0, 1, 2,
+                                                        3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const Halves16 half = TOROID_SHUFFLE(folded, folded, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Halves8 lower = TOROID_SHUFFLE(half, half, 0, 1, 2, 3, 4, 5, 6, 7),
+                  upper = TOROID_SHUFFLE(half, half, 8, 9, 10, 11, 12, 13, 14, 15);
     // There is an instruction for the least of eight.
     const Halves8 least = ~larger(lower, upper);
     return fits(0xFFFFu & ~static_cast<unsigned>(_mm_extract_epi16(_mm_minpos_epu16(reinterpret_cast<__m128i>(least)), 0)));
@@ -94,8 +95,7 @@ struct Splitter {
 constexpr size_t kRowsAhead = 2;  // that are fetched: of rows that are far apart each begins where the machine fetches nothing by itself
 
 // A step of a row that does not lie together, or is not whole.
-TOROID_AVX512 inline __attribute__((noinline)) void split_rest(std::span<const Run> runs, const float* row, Splitter& splitter,
-                                                               std::byte* to) {
+TOROID_AVX512 inline __attribute__((noinline)) void split_rest(Span<const Run> runs, const float* row, Splitter& splitter, std::byte* to) {
   if (runs.size() == 1) {
     const float* const from = row + runs.front().offset;
     splitter.split<kTileRowBytes>(load_some(from, runs.front().length), load_some(from + kLanes, runs.front().length - kLanes), to);

@@ -24,47 +24,54 @@ double cost_s(const Problem& problem, const MachineModel& machine, double ratio_
 }
 
 constexpr Implementation kWidened = {
-    .name = "widened",
-    .description = "blocks of both sides copied as float32 and multiplied so",
-    .gate = [](const Problem&) -> std::optional<std::string> { return std::nullopt; },
-    .cost_s = [](const Problem& problem,
-                 const MachineModel& machine) { return cost_s(problem, machine, 1.15, hidden_in_vectors(machine), 1, sizeof(float)); },
-    .plan = plan_half_widened};
+    /*name=*/"widened",
+    /*description=*/"blocks of both sides copied as float32 and multiplied so",
+    /*version=*/1,
+    /*gate=*/[](const Problem&) -> std::optional<std::string> { return std::nullopt; },
+    /*cost_s=*/
+    [](const Problem& problem, const MachineModel& machine) {
+      return cost_s(problem, machine, 1.15, hidden_in_vectors(machine), 1, sizeof(float));
+    },
+    /*plan=*/plan_half_widened};
 
 constexpr Implementation kOfBFloat16[] = {
     kWidened,
-    {.name = "pairs",
-     .description = "two elements of a row at a time (AVX512_BF16)",
-     .gate = [](const Problem&) -> std::optional<std::string> {
+    {/*name=*/"pairs",
+     /*description=*/"two elements of a row at a time (AVX512_BF16)", /*version=*/1,
+     /*gate=*/
+     [](const Problem&) -> std::optional<std::string> {
        if (bf16_dot_microkernels() == nullptr) return "the machine has no AVX512_BF16";
        return std::nullopt;
      },
-     .cost_s = [](const Problem& problem,
-                  const MachineModel& machine) { return cost_s(problem, machine, machine.pairs, hidden_in_vectors(machine)); },
-     .plan = plan_bf16_pairs},
-    {.name = "tiles",
-     .description = "tiles of 16 rows and columns (AMX)",
-     .gate = [](const Problem&) -> std::optional<std::string> {
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       return cost_s(problem, machine, machine.pairs, hidden_in_vectors(machine));
+     },
+     /*plan=*/plan_bf16_pairs},
+    {/*name=*/"tiles",
+     /*description=*/"tiles of 16 rows and columns (AMX)", /*version=*/1,
+     /*gate=*/
+     [](const Problem&) -> std::optional<std::string> {
        if (!has_amx()) return kNoTiles;
        return std::nullopt;
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kFirstTiles = 1e-6;
-           // What is no constant is packed as a whole, written and read again.
-           return kFirstTiles + cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), kHidden, 2);
-         },
-     .plan = plan_bf16_tiles},
-    {.name = "onednn",
-     .description = "oneDNN's matrix product",
-     .gate = onednn_refuses_matmul,
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? machine.pairs : 0.4;
-           return kOneDnnCost * cost_s(problem, machine, ratio_to_f32, hidden_in_vectors(machine));
-         },
-     .plan = plan_matmul_onednn,
-     .needs_measuring = true},
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kFirstTiles = 1e-6;
+       // What is no constant is packed as a whole, written and read again.
+       return kFirstTiles + cost_s(problem, machine, 10 * share_of_tile_rows(product_sizes_of(problem).m), kHidden, 2);
+     },
+     /*plan=*/plan_bf16_tiles},
+    {/*name=*/"onednn",
+     /*description=*/"oneDNN's matrix product", /*version=*/1,
+     /*gate=*/onednn_refuses_matmul,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       const double ratio_to_f32 = has_amx() ? 10 : bf16_dot_microkernels() != nullptr ? machine.pairs : 0.4;
+       return kOneDnnCost * cost_s(problem, machine, ratio_to_f32, hidden_in_vectors(machine));
+     },
+     /*plan=*/plan_matmul_onednn,
+     /*needs_measuring=*/true},
 };
 constexpr Implementation kOfFloat16[] = {kWidened};
 

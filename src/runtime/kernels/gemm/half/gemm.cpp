@@ -53,7 +53,7 @@ struct RightInPairs {
 };
 
 // These rows of a product, in the columns of one panel.
-void multiply_panel(const RightInPairs& right, int64_t panel, std::span<const uint16_t* const> rows, int64_t first_row,
+void multiply_panel(const RightInPairs& right, int64_t panel, Span<const uint16_t* const> rows, int64_t first_row,
                     const ProductOutput& out) {
   constexpr int64_t kStripsPerBlock = 4;  // which leave it while they are in the first-level cache
   const PackedB& b = right.panels;
@@ -162,7 +162,8 @@ class InPanels {
   void multiply(const KernelCall& call, int64_t batch, const float* packed, const ProductOutput& out) const {
     const Matrix16 a = matrix_of(call.inputs[0], batch), b = matrix_of(call.inputs[1], batch);
     const PackPanel pack = [this, &b](int64_t panel, Range rows, float* to) { pack_part(b, panel, rows, to); };
-    const PackedB right = {.depth = depth_, .columns = s_.n, .data = packed, .pack = packs_parts_ ? &pack : nullptr};
+    const PackedB right = {/*depth=*/depth_, /*columns=*/s_.n, /*data=*/packed, /*in_pairs=*/false,
+                           /*pack=*/packs_parts_ ? &pack : nullptr};
     if constexpr (kInPairs) {
       const bool in_rows = packs_parts_ && s_.m <= kMostInRows && s_.k > 0 && s_.k % 2 == 0 && b.column == 1;
       multiply_in_pairs(call.pool, cut_, s_.m, s_.k, a, {right, in_rows ? &b : nullptr}, out);

@@ -7,14 +7,13 @@
 #include <cstring>
 #include <utility>
 
+#include "base/language.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
 
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_BF16
 namespace {
-
-#define TOROID_AVX512_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
 
 template <int kRows, int kVectors>
 TOROID_AVX512_BF16 void multiply_pairs(int64_t pairs, const uint16_t* const* rows, const uint16_t* b, float* c, int64_t c_row, bool add) {

@@ -10,6 +10,11 @@
 namespace toroid {
 namespace {
 
+template <int kFirst, int kLanes>
+struct PlaceInPairs {
+  static constexpr int at(int l) { return (kFirst + l) / 2 + l % 2 * kLanes; }
+};
+
 // to[p * to_row + 2 * j + i] = from[(2 * p + i) * from_row + j], for whole vectors of columns, of which it returns the number.
 template <int kBytes>
 TOROID_INLINE int64_t interleave_rows(const uint16_t* from, int64_t from_row, int64_t pairs, int64_t columns, uint16_t* to,
@@ -22,10 +27,8 @@ TOROID_INLINE int64_t interleave_rows(const uint16_t* from, int64_t from_row, in
       Vector first, second, pairs_of_lower, pairs_of_upper;
       std::memcpy(&first, from + j, sizeof first);
       std::memcpy(&second, from + from_row + j, sizeof second);
-      pick<Vector>(
-          first, second, [](int l) { return l / 2 + l % 2 * kLanes; }, pairs_of_lower);
-      pick<Vector>(
-          first, second, [](int l) { return (l + kLanes) / 2 + l % 2 * kLanes; }, pairs_of_upper);
+      pick<Vector, PlaceInPairs<0, kLanes>>(first, second, pairs_of_lower);
+      pick<Vector, PlaceInPairs<kLanes, kLanes>>(first, second, pairs_of_upper);
       std::memcpy(to + 2 * j, &pairs_of_lower, sizeof pairs_of_lower);
       std::memcpy(to + 2 * j + kLanes, &pairs_of_upper, sizeof pairs_of_upper);
     }

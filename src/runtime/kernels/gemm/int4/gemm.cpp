@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/fields.h"
 #include "runtime/kernels/epilogue/post_ops.h"
 #include "runtime/kernels/gemm/int4/groups_amx.h"
 #include "runtime/kernels/gemm/int4/packed_b.h"
@@ -22,7 +23,7 @@ struct Int4Layout {
   int64_t k, n, groups;
   const void *scales, *zeros;
   int64_t strides[3][2];
-  bool operator==(const Int4Layout&) const = default;
+  TOROID_COMPARED_FIELDS(Int4Layout, k, n, groups, scales, zeros, strides)
 };
 
 // The weights are the same for all the batch.

@@ -1,7 +1,8 @@
 #include "runtime/kernels/gemm/int4/groups_amx.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#define TOROID_HAS_AMX_INTRINSICS 1
+#include "base/language.h"
+
+#ifdef TOROID_KNOWS_AMX
 #include <immintrin.h>
 #endif
 
@@ -29,9 +30,9 @@ TOROID_INLINE Int4Piece piece_from(const Int4Strip& strip, int64_t step) {
   return {group, step, last - step, last == end && (!is_last_group || strip.is_last)};
 }
 
-#ifdef TOROID_HAS_AMX_INTRINSICS
+#ifdef TOROID_KNOWS_AMX
 namespace native_groups {
-#define TOROID_TARGET __attribute__((target("arch=x86-64-v4,amx-tile,amx-bf16")))
+#define TOROID_TARGET TOROID_AVX512_AND("amx-tile,amx-bf16")
 #define TOROID_OF_TILE_ROWS _Pragma("GCC unroll 16")
 #include "runtime/kernels/gemm/int4/groups_amx_loop.inc"
 #undef TOROID_OF_TILE_ROWS
@@ -48,7 +49,7 @@ namespace emulated_groups {
 #undef TOROID_TARGET
 }  // namespace emulated_groups
 
-#ifndef TOROID_HAS_AMX_INTRINSICS
+#ifndef TOROID_KNOWS_AMX
 namespace native_groups = emulated_groups;  // never chosen
 #endif
 

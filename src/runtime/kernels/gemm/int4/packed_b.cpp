@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/float16.h"
+#include "base/language.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
 namespace toroid {
@@ -100,9 +101,8 @@ void widen_numbers_plainly(const Int4Matrix& b, int64_t tile, Range steps, std::
       steps, [&](int64_t row, int64_t column) { return static_cast<float>(int4_at(b, tile, row, column)); }, to);
 }
 
-#ifdef __x86_64__
-__attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps,
-                                                                             std::byte* to) {
+#ifdef TOROID_KNOWS_BF16
+TOROID_AVX512_BF16 void widen_tiles_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   alignas(64) uint16_t order[32];
   for (uint16_t c = 0; c < 16; ++c) {
@@ -125,7 +125,9 @@ __attribute__((target("arch=x86-64-v4,avx512bf16"))) void widen_tiles_avx512(con
     }
   }
 }
+#endif
 
+#ifdef __x86_64__
 TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
   // Of bfloat16, twice, since an instruction looks at five bits of each place.
   alignas(64) static constexpr uint16_t kNumbers[32] = {
@@ -149,7 +151,7 @@ TOROID_AVX512 void widen_numbers_avx512(const Int4Matrix& b, int64_t tile, Range
 }  // namespace
 
 void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to) {
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_BF16
   if (machine().isa.bf16) return widen_tiles_avx512(b, tile, steps, to);
 #endif
   widen_tiles_plainly(b, tile, steps, to);

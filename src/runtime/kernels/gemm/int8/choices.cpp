@@ -85,19 +85,20 @@ double widening_s(const Problem& problem, const MachineModel& machine, double fl
 }
 
 constexpr Implementation kOfFloats[] = {
-    {.name = "widened",
-     .description = "panels of int8 widened to float32, once for a block of rows",
-     .version = 3,
-     .gate = always,
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kSpeed = 1.5, kToWidenAndKeep = 14;
-           return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, kToWidenAndKeep);
-         },
-     .plan = plan_int8_widened},
-    {.name = "kept",
-     .description = "panels of float32, made once, which take four times the memory of the bytes",
-     .gate = [](const Problem& problem) -> Gate {
+    {/*name=*/"widened",
+     /*description=*/"panels of int8 widened to float32, once for a block of rows",
+     /*version=*/3,
+     /*gate=*/always,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kSpeed = 1.5, kToWidenAndKeep = 14;
+       return cost_s(problem, machine, kSpeed, elements_of_b(problem)) + widening_s(problem, machine, kToWidenAndKeep);
+     },
+     /*plan=*/plan_int8_widened},
+    {/*name=*/"kept",
+     /*description=*/"panels of float32, made once, which take four times the memory of the bytes", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (has_amx()) return "tiles are quicker than float32 in vectors";
        if (problem.inputs[0].dtype != DType::F32) return "the rows are not of float32";
        if (!problem.inputs[1].is_constant) return "the right side is no constant";
@@ -108,68 +109,70 @@ constexpr Implementation kOfFloats[] = {
        if (rows(problem) >= kRowsThatHideReading || bytes <= kMostInCache) return std::nullopt;
        return formatted("reading {} bytes of float32 takes longer than widening", static_cast<int64_t>(bytes));
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kSpeed = 1.5;  // as of widened panels
-           return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem), hidden_in_vectors(machine));
-         },
-     .plan = plan_int8_kept},
-    {.name = "in-registers",
-     .description = "bytes that become float32 as they are multiplied, for each strip of rows",
-     .gate = [](const Problem& problem) -> Gate {
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kSpeed = 1.5;  // as of widened panels
+       return cost_s(problem, machine, kSpeed, kFloatBytes * elements_of_b(problem), hidden_in_vectors(machine));
+     },
+     /*plan=*/plan_int8_kept},
+    {/*name=*/"in-registers",
+     /*description=*/"bytes that become float32 as they are multiplied, for each strip of rows", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (rows(problem) <= kMostRowsInRegisters) return std::nullopt;
        return formatted("it is for at most {} rows, these are {}", kMostRowsInRegisters, rows(problem));
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kStripRows = 8, kToWiden = 4;  // for each strip; the first loads no vectors besides
-           const double strips = std::ceil(static_cast<double>(rows(problem)) / kStripRows);
-           return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToWiden * (strips - 1));
-         },
-     .plan = plan_int8_in_registers},
-    {.name = "pairs",
-     .description = "panels of int8 widened to pairs of bfloat16 (AVX512_BF16)",
-     .gate = [](const Problem& problem) -> Gate {
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kStripRows = 8, kToWiden = 4;  // for each strip; the first loads no vectors besides
+       const double strips = std::ceil(static_cast<double>(rows(problem)) / kStripRows);
+       return int8_cost_s<1, 1>(problem, machine) + widening_s(problem, machine, kToWiden * (strips - 1));
+     },
+     /*plan=*/plan_int8_in_registers},
+    {/*name=*/"pairs",
+     /*description=*/"panels of int8 widened to pairs of bfloat16 (AVX512_BF16)", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (problem.inputs[0].dtype != DType::BF16) return "the rows are not of bfloat16";
        return bf16_dot_microkernels() != nullptr ? Gate() : "the machine has no AVX512_BF16";
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kToWiden = 1.5;
-           return cost_s(problem, machine, machine.pairs, elements_of_b(problem)) + widening_s(problem, machine, kToWiden);
-         },
-     .plan = plan_int8_pairs},
-    {.name = "tiles",
-     .description = "tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)",
-     .gate = with_tiles,
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           constexpr double kToWiden = 10;
-           return tiles_cost_s<10, 4>(problem, machine) + widening_s(problem, machine, kToWiden);
-         },
-     .plan = plan_int8_tiles},
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kToWiden = 1.5;
+       return cost_s(problem, machine, machine.pairs, elements_of_b(problem)) + widening_s(problem, machine, kToWiden);
+     },
+     /*plan=*/plan_int8_pairs},
+    {/*name=*/"tiles",
+     /*description=*/"tiles of int8 widened to bfloat16, with rows of bfloat16 or in three parts (AMX)", /*version=*/1,
+     /*gate=*/with_tiles,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       constexpr double kToWiden = 10;
+       return tiles_cost_s<10, 4>(problem, machine) + widening_s(problem, machine, kToWiden);
+     },
+     /*plan=*/plan_int8_tiles},
 };
 constexpr Implementation kOfBytes[] = {
-    {.name = "widened",
-     .description = "both sides as float32, 512 elements of the depth at a time",
-     .gate = always,
-     .cost_s = widened_bytes_cost_s,
-     .plan = plan_bytes_widened},
-    {.name = "pairs",
-     .description = "two products of 16 bits at a time (AVX2)",
-     .gate = [](const Problem&) { return byte_pair_kernels() != nullptr ? Gate() : "the machine has no AVX2"; },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine); },
-     .plan = plan_bytes_pairs},
-    {.name = "fours",
-     .description = "four products of bytes at a time (AVX512_VNNI)",
-     .gate = [](const Problem&) { return vnni_kernels() != nullptr ? Gate() : kNoVnni; },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int8_cost_s<3, 3>(problem, machine); },
-     .plan = plan_bytes_fours},
-    {.name = "tiles",
-     .description = "tiles of 16 rows and columns (AMX)",
-     .gate = with_tiles,
-     .cost_s = tiles_cost_s<16, 16>,
-     .plan = plan_bytes_tiles},
+    {/*name=*/"widened",
+     /*description=*/"both sides as float32, 512 elements of the depth at a time", /*version=*/1,
+     /*gate=*/always,
+     /*cost_s=*/widened_bytes_cost_s,
+     /*plan=*/plan_bytes_widened},
+    {/*name=*/"pairs",
+     /*description=*/"two products of 16 bits at a time (AVX2)", /*version=*/1,
+     /*gate=*/[](const Problem&) { return byte_pair_kernels() != nullptr ? Gate() : "the machine has no AVX2"; },
+     /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return int8_cost_s<1, 1>(problem, machine); },
+     /*plan=*/plan_bytes_pairs},
+    {/*name=*/"fours",
+     /*description=*/"four products of bytes at a time (AVX512_VNNI)", /*version=*/1,
+     /*gate=*/[](const Problem&) { return vnni_kernels() != nullptr ? Gate() : kNoVnni; },
+     /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return int8_cost_s<3, 3>(problem, machine); },
+     /*plan=*/plan_bytes_fours},
+    {/*name=*/"tiles",
+     /*description=*/"tiles of 16 rows and columns (AMX)", /*version=*/1,
+     /*gate=*/with_tiles,
+     /*cost_s=*/tiles_cost_s<16, 16>,
+     /*plan=*/plan_bytes_tiles},
 };
 
 // ---- int4
@@ -210,53 +213,56 @@ double int4_cost_s(const Problem& problem, const MachineModel& machine, double r
 bool has_half_vectors() { return vector_set() == VectorSet::Avx2; }
 
 constexpr Implementation kOfInt4[] = {
-    {.name = "panels",
-     .description = "panels widened to float32",
-     .gate = always,
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           return has_half_vectors() ? int4_cost_s(problem, machine, 1.7, 13) : int4_cost_s(problem, machine, 1.1, 28);
-         },
-     .plan = plan_int4_panels},
-    {.name = "few-rows",
-     .description = "numbers multiplied as they are read, sums of groups with their scales",
-     .version = 2,
-     .gate = [](const Problem& problem) -> Gate {
+    {/*name=*/"panels",
+     /*description=*/"panels widened to float32", /*version=*/1,
+     /*gate=*/always,
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       return has_half_vectors() ? int4_cost_s(problem, machine, 1.7, 13) : int4_cost_s(problem, machine, 1.1, 28);
+     },
+     /*plan=*/plan_int4_panels},
+    {/*name=*/"few-rows",
+     /*description=*/"numbers multiplied as they are read, sums of groups with their scales",
+     /*version=*/2,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        constexpr int64_t kMostFewRows = 16;
        if (sizes_of(problem).m <= kMostFewRows) return std::nullopt;
        return formatted("there are {} rows", sizes_of(problem).m);
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           const double ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes_of(problem).m, 4));
-           return int4_cost_s(problem, machine, has_half_vectors() ? 1.2 * ratio : ratio, 0);
-         },
-     .plan = plan_int4_few_rows},
-    {.name = "groups",
-     .description = "tiles of the numbers, sums of groups with their scales (AMX)",
-     .version = 2,
-     .gate = [](const Problem& problem) -> Gate {
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       const double ratio = 0.3 + 0.1 * static_cast<double>(std::min<int64_t>(sizes_of(problem).m, 4));
+       return int4_cost_s(problem, machine, has_half_vectors() ? 1.2 * ratio : ratio, 0);
+     },
+     /*plan=*/plan_int4_few_rows},
+    {/*name=*/"groups",
+     /*description=*/"tiles of the numbers, sums of groups with their scales (AMX)",
+     /*version=*/2,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        const Int4Sizes sizes = sizes_of(problem);
        if (!has_amx()) return kNoTiles;
        if (sizes.groups == 1 || sizes.k / sizes.groups % kStepElements == 0) return std::nullopt;
        return "a group is not a multiple of 32";
      },
-     .cost_s =
-         [](const Problem& problem, const MachineModel& machine) {
-           // Groups are summed apart, rows of float32 in three parts.
-           const Int4Sizes sizes = sizes_of(problem);
-           const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
-           return int4_cost_s(problem, machine, 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group), 16);
-         },
-     .plan = plan_int4_groups},
-    {.name = "tiles",
-     .description = "tiles of weights rounded to bfloat16 (AMX)",
-     .gate = [](const Problem& problem) -> Gate {
+     /*cost_s=*/
+     [](const Problem& problem, const MachineModel& machine) {
+       // Groups are summed apart, rows of float32 in three parts.
+       const Int4Sizes sizes = sizes_of(problem);
+       const double group = static_cast<double>(sizes.k) / static_cast<double>(sizes.groups);
+       return int4_cost_s(problem, machine, 10 / ((sizes.rows == DType::BF16 ? 1 : 3) + 100 / group), 16);
+     },
+     /*plan=*/plan_int4_groups},
+    {/*name=*/"tiles",
+     /*description=*/"tiles of weights rounded to bfloat16 (AMX)", /*version=*/1,
+     /*gate=*/
+     [](const Problem& problem) -> Gate {
        if (problem.inputs[0].dtype != DType::BF16) return "the rows are not of bfloat16";
        return with_tiles(problem);
      },
-     .cost_s = [](const Problem& problem, const MachineModel& machine) { return int4_cost_s(problem, machine, 8, 34); },
-     .plan = plan_int4_tiles},
+     /*cost_s=*/[](const Problem& problem, const MachineModel& machine) { return int4_cost_s(problem, machine, 8, 34); },
+     /*plan=*/plan_int4_tiles},
 };
 
 constexpr KernelFamily kInt8 = {"matmul.int8", malformed_int8, depth, kOfFloats, -1};

@@ -207,8 +207,9 @@ class InVectors {
     const int64_t column = panel * kPanelColumns, columns = std::min(kPanelColumns, s_.n - column);
     const bool is_direct = stored != nullptr && columns % ByteKernels::kColumns == 0;
     const int64_t row = is_direct ? s_.n : kPanelColumns;
-    for (int64_t i = 0; i < std::ssize(rows); i += kBlockRows) {
-      const int64_t count = std::min(kBlockRows, std::ssize(rows) - i);
+    const auto num_rows = static_cast<int64_t>(rows.size());
+    for (int64_t i = 0; i < num_rows; i += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, num_rows - i);
       int32_t* const sums = is_direct ? stored + (first_row + i) * s_.n + column : block;
       right_.multiply(right, panel, {&rows[static_cast<size_t>(i)], 1, right_.words()}, count, shifts(), sums, row);
       const Range taken = {first_row + i, first_row + i + count};

@@ -12,8 +12,6 @@ namespace toroid {
 #ifdef __x86_64__
 namespace {
 
-#define TOROID_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
-
 // Where a tap of the rows begins.
 template <int kRows>
 TOROID_INLINE void point_to(const ByteRows& left, int64_t tap, const std::byte* (&rows)[kRows]) {

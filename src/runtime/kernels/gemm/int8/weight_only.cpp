@@ -193,7 +193,7 @@ class InWidenedPanels : public NarrowPanels<1> {
       for_each_strip(rows.size(), GemmMicrokernels::kMostRows, [&](int64_t first, int64_t count) {
         float* const to = sums + first * width;
         if (first > 0)
-          return kernels.multiply_strip(vectors, {&run, 1}, std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(count)),
+          return kernels.multiply_strip(vectors, {&run, 1}, Span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(count)),
                                         wide, {to, width, width, adds}, {nullptr, 0});
         const float* strip[GemmMicrokernels::kMostRows];
         for (int64_t i = 0; i < count; ++i) strip[i] = rows[static_cast<size_t>(i)] + depth.first;
@@ -215,7 +215,7 @@ class InWidenedPanels : public NarrowPanels<1> {
       const int64_t width = shape_.width(panel);
       widen_bytes(bytes + shape_.first_column(panel) * s_.k + rows.first * width, rows.size() * width, to);
     };
-    const PackedB panels = {.depth = s_.k, .columns = s_.n, .data = nullptr, .pack = &widen};
+    const PackedB panels = {/*depth=*/s_.k, /*columns=*/s_.n, /*data=*/nullptr, /*in_pairs=*/false, /*pack=*/&widen};
     const RowElements elements(0, s_.k);
     constexpr int64_t kDepthInCache = 1024;  // of the macro-kernel
     const int64_t blocks = divide_up(s_.m, size_of_matrix(s_.m, shape_.panels(), std::min(s_.k, kDepthInCache), kFloatBytes).most_rows);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/float16.h"
+#include "base/language.h"
 #include "runtime/kernels/gemm/half/microkernel_bf16.h"
 #include "runtime/kernels/isa/vector_sets.h"
 
@@ -54,9 +55,7 @@ TOROID_AVX512 TOROID_INLINE void widen_vector(const int8_t* from, Vector& to) {
 }  // namespace avx512
 #endif
 
-#ifdef __x86_64__
-#define TOROID_AVX512_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
-
+#ifdef TOROID_KNOWS_BF16
 // A float32 that is a whole number of eight bits has its bfloat16 in its upper half, and 0 below: two of them make a pair.
 TOROID_AVX512_BF16 TOROID_INLINE __m512i pair_at(const int8_t* from) {
   Vector16 first, second;
@@ -134,7 +133,7 @@ WidenBytes widen_to_float32() {
 }
 
 const NarrowPairKernels* narrow_pair_kernels() {
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_BF16
   if (bf16_dot_microkernels() != nullptr) return &kPairKernels.table;
 #endif
   return nullptr;
@@ -142,7 +141,7 @@ const NarrowPairKernels* narrow_pair_kernels() {
 
 namespace {
 
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_BF16
 TOROID_AVX512_BF16 void widen_vectors_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; i += 32) {
     const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)),
@@ -158,7 +157,7 @@ TOROID_AVX512_BF16 void widen_vectors_to_bfloat16(const int8_t* from, int64_t co
 }  // namespace
 
 void widen_to_bfloat16(const int8_t* from, int64_t count, uint16_t* to) {
-#ifdef __x86_64__
+#ifdef TOROID_KNOWS_BF16
   if (machine().isa.bf16) return widen_vectors_to_bfloat16(from, count, to);
 #endif
   for (int64_t i = 0; i < count; ++i) to[i] = BFloat16(static_cast<float>(from[i])).bits;  // where tiles are emulated
