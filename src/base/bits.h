@@ -30,6 +30,7 @@ inline To bit_cast(const From& from) {
 
 constexpr uint64_t rotate_left(uint64_t x, int places) { return x << places | x >> (64 - places); }   // by 1 to 63
 constexpr uint64_t rotate_right(uint64_t x, int places) { return x >> places | x << (64 - places); }  // by 1 to 63
+// Of 64 bits, whatever the argument had.
 constexpr int count_trailing_zeros(uint64_t x) { return x == 0 ? 64 : __builtin_ctzll(x); }
 constexpr int bit_width(uint64_t x) { return x == 0 ? 0 : 64 - __builtin_clzll(x); }
 constexpr bool is_power_of_two(uint64_t x) { return x != 0 && (x & (x - 1)) == 0; }

@@ -1,6 +1,8 @@
 #include "runtime/kernels/registry/problem.h"
 
+#include <cctype>
 #include <charconv>
+#include <clocale>
 #include <cstdlib>
 #include <type_traits>
 
@@ -45,12 +47,15 @@ Number read_number(Cursor& cursor, std::string_view wanted) {
   const std::string_view text = cursor.raw(",;] )/@|}");
   Number number{};
   bool is_whole = false;
-#ifndef __cpp_lib_to_chars  // then there are integers alone
+#ifndef __cpp_lib_to_chars  // then from_chars() reads integers alone
   if constexpr (std::is_floating_point_v<Number>) {
-    const std::string copy(text);
+    // What from_chars() takes, by the point of the host's locale: no leading space or sign, no other base.
+    std::string copy(text);
+    const bool begins_well = !copy.empty() && (copy[0] == '-' || copy[0] == '.' || std::isalnum(static_cast<unsigned char>(copy[0])));
+    if (const size_t point = copy.find('.'); point != copy.npos) copy.replace(point, 1, std::localeconv()->decimal_point);
     char* end = nullptr;
     number = static_cast<Number>(std::strtod(copy.c_str(), &end));
-    is_whole = !copy.empty() && end == copy.c_str() + copy.size();
+    is_whole = begins_well && copy.find_first_of("xX(") == copy.npos && end == copy.c_str() + copy.size();
   } else
 #endif
   {
