@@ -138,6 +138,19 @@ def test_paddings_that_become_crops():
         close(made(low, high, x, given), gradient(low, high, x, given))
 
 
+def test_sizes_that_floats_tell_as_results():
+    def f(x):
+        y = torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic")
+        return y.flip(1), x.repeat(2, 1, 1, 1)[1:]
+
+    made = compiled(f, dynamic=True)
+    for size in (8, 5):
+        x = torch.randn(2, 3, 4, size)
+        for actual, expected in zip(made(x), f(x)):
+            close(actual, expected)
+            assert actual.stride() == expected.stride()
+
+
 def test_masked_indices():
     def picked(x, mask, index):
         return torch.ops.aten._unsafe_masked_index(x, mask, [None, index], 7)

@@ -175,7 +175,7 @@ def _with_symbolic_strides(tensor: torch.Tensor, moves: bool, strides: str, name
 
 @functools.lru_cache(maxsize=None)
 def _formula(text: str, names: tuple) -> Callable:
-    return eval(f"lambda {', '.join(names)}: {text}", {"math": math})  # noqa: S307: the text is made of expressions over sizes
+    return eval(f"lambda {', '.join(names)}: {text}", {"math": math, "torch": torch})  # noqa: S307: the text is made of expressions over sizes
 
 
 def _of_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

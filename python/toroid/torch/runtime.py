@@ -49,7 +49,9 @@ _quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
 
 
 def _with_gaps(tensor: torch.Tensor, size: tuple, stride: tuple) -> torch.Tensor:
-    """A copy with these strides."""
+    """With these strides: a copy, unless it has them, which symbols need not tell."""
+    if all(n == 1 or a == b for n, a, b in zip(size, tensor.stride(), stride)):
+        return tensor
     return tensor.new_empty_strided(size, stride).copy_(tensor)
 
 
@@ -127,7 +129,8 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         "is_capturing": torch._C._cuda_isCurrentStreamCapturing if is_on_gpu else None,
         "draw_gpu_seed": gpu.draw_seed,
         "inputs": graph.inputs,
-        "math": math,  # of the printed expressions
+        "math": math,  # of the printed expressions, as torch is
+        "torch": torch,
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,
