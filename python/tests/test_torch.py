@@ -138,6 +138,17 @@ def test_paddings_that_become_crops():
         close(made(low, high, x, given), gradient(low, high, x, given))
 
 
+def test_conditions_of_sizes_as_elements():
+    def f(n, x):
+        y = torch.full((2,), n >= 4)
+        return y, y + 1, torch.full((1,), x.shape[0] / 2)
+
+    made = compiled(f, dynamic=True)
+    for n in (3, 5, 4):
+        for actual, expected in zip(made(n, torch.ones(n)), f(n, torch.ones(n))):
+            assert torch.equal(actual, expected) and actual.dtype == expected.dtype
+
+
 def test_sizes_that_floats_tell_as_results():
     def f(x):
         y = torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic")

@@ -131,6 +131,10 @@ def is_symbolic(value: Any) -> bool:
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+def _is_symbolic_node(value: Any) -> bool:
+    return isinstance(value, torch.fx.Node) and is_symbolic(value.meta.get("val"))
+
+
 def computes_sizes_only(node: torch.fx.Node) -> bool:
     """Whether the node's value is a number that its expression tells."""
     value = node.meta.get("val")
@@ -431,7 +435,9 @@ class _Writer:
                 value = node.kwargs[parameter.name]
             else:
                 names_now = True
-                if not parameter.has_default_value():
+                if parameter.name == "dtype" and name == "aten::full" and _is_symbolic_node(node.args[1]):
+                    arguments.append(f"dtype=dtype.{DTYPES[node.meta['val'].dtype]}")  # a condition of sizes is a number in the text
+                elif not parameter.has_default_value():
                     arguments.append(f"{parameter.name}=none")
                 continue
             text = self.argument(value, parameter)
