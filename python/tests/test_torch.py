@@ -138,6 +138,18 @@ def test_paddings_that_become_crops():
         close(made(low, high, x, given), gradient(low, high, x, given))
 
 
+def test_views_of_complex_and_of_negated_numbers():
+    def f(x):
+        return x.t(), x[:, ::2], x.unsqueeze(0).expand(3, *x.shape), x.conj(), x.conj().t(), x.conj().imag, x.real[1:]
+
+    x = torch.randn(4, 5, dtype=torch.complex64)
+    for given in (x, x.conj(), x.t()):
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            for actual, expected in zip(compiled(f, dynamic=dynamic)(given), f(given)):
+                assert torch.equal(actual, expected) and actual.stride() == expected.stride()
+
+
 def test_conditions_of_sizes_as_elements():
     def f(n, x):
         y = torch.full((2,), n >= 4)

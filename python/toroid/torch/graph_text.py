@@ -757,7 +757,9 @@ class _Writer:
         held = base.meta["val"]
         is_input = base in positions
         numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
-        if held.dtype != value.dtype or value.is_complex() or (is_input and self.materialised(base)) or not self.are_known(*numbers):
+        if held.dtype != value.dtype or (is_input and self.materialised(base)) or not self.are_known(*numbers):
+            return made
+        if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
             return made
         if not is_input and (dims_in_memory(held) is None or (bases[base] == 1 and dims_in_memory(value) is not None)):
             return made
