@@ -227,9 +227,9 @@ def _numbers_of(node: torch.fx.Node) -> dict:
 
 
 def keep_traced_layouts(gm: torch.fx.GraphModule, in_memory: frozenset[str]) -> torch.fx.GraphModule:
-    """The same graph, where what eager PyTorch computes has the dtype of its fake tensors and lies as they said. Views, what outputs alias, and compiled parts go by
-    these, and on other memory would take other elements without an error. Operators of users whose fake implementation errs need it.
-    in_memory: names of what must not be copied (names_in_memory)."""
+    """The same graph, where what eager PyTorch computes has the dtype of its fake tensors and lies as they said. Views, what outputs alias,
+    and compiled parts go by these, and on other memory would take other elements without an error. Operators of users whose fake
+    implementation errs need it. in_memory: names of what must not be copied (names_in_memory)."""
     numbers: dict = {}
     for node in list(gm.graph.nodes):
         value = node.meta.get("val")
@@ -248,21 +248,27 @@ def keep_traced_layouts(gm: torch.fx.GraphModule, in_memory: frozenset[str]) -> 
             else:
                 kept = _keep_strides(gm.graph, typed, value, moves, numbers)
         kept.meta = dict(node.meta)
-        node.replace_all_uses_with(kept, delete_user_cb=lambda user, own={typed, *kept.all_input_nodes}: user not in own)
+        own = {typed, kept, *kept.all_input_nodes}
+        node.replace_all_uses_with(kept, delete_user_cb=lambda user, own=own: user not in own)
     gm.recompile()
     return gm
 
 
 def _keep_strides(graph: torch.fx.Graph, node: torch.fx.Node, value: torch.Tensor, moves: bool, numbers: dict) -> torch.fx.Node:
-    """The call that gives the node the strides of its fake value, which are numbers or expressions over these."""
+    """The call that gives the node the strides of its fake value, which are numbers or expressions over these. The node itself where they
+    take a number that no size tells."""
     strides = tuple(expression(stride) for stride in value.stride())
     symbols = sorted({symbol for stride in strides for symbol in getattr(stride, "free_symbols", ())}, key=str)
     if not symbols:
         return graph.call_function(_with_strides, (node, strides, moves))
+    if any(symbol not in numbers for symbol in symbols):
+        return node
     given = []
     for at, dim in (numbers[symbol] for symbol in symbols):
-        given.append(at if dim is None else graph.call_function(torch.ops.aten.sym_size.int, (at, dim)))
-        graph.inserting_after(given[-1] if dim is not None else node)
+        if dim is not None:
+            at = graph.call_function(torch.ops.aten.sym_size.int, (at, dim))
+            graph.inserting_after(at)  # one behind the other
+        given.append(at)
     text = tuple_text(strides, {symbol: symbol for symbol in symbols})
     return graph.call_function(_with_symbolic_strides, (node, moves, text, tuple(map(str, symbols)), *given))
 
