@@ -74,6 +74,13 @@ TEST_F(CliCache, UnitsAreCompiledByDistccsServersToTheSameBytes) {
   ASSERT_EQ(toroid(to("near.so"), {{"TOROID_CXX", "g++"}}).exit_code, 0);
   EXPECT_TRUE(read_file(path("far.so")) == read_file(path("near.so")));
 
+  // A server that is not there, before the one that is: what it would compile is compiled elsewhere.
+  const std::string hosts = "127.0.0.1:" + std::to_string(free_port()) + " " + server.host();
+  const Outcome without = toroid(
+      to("without.so"), {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", hosts}, {"DISTCC_DIR", path("distcc").string()}});
+  ASSERT_EQ(without.exit_code, 0) << without.errors;
+  EXPECT_TRUE(read_file(path("without.so")) == read_file(path("near.so")));
+
   const Outcome doctor = toroid({"doctor"}, {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", server.host()}});
   EXPECT_TRUE(has_match(doctor.output, "ok +launcher +/[^ ]*distcc, from TOROID_CXX\n")) << doctor.output;
 }
