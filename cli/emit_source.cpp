@@ -9,6 +9,7 @@
 #include "base/file/file.h"
 #include "codegen/wrapper/package_entry.h"
 #include "driver/build_library.h"
+#include "driver/package/provenance.h"
 #include "runtime/program/package.h"
 #include "toolchain/run_side.h"
 
@@ -117,7 +118,7 @@ std::string emit_code(const fs::path& folder, const CompiledModel& model, int th
   const int compilers = threads > 0 ? threads : static_cast<int>(std::thread::hardware_concurrency());
   for (size_t i = 0; const std::string& unit : binary_units(sources.gpu, compilers))
     write_file_atomically(program / fmt::format("binary{}.cpp", i++), unit);
-  write_file_atomically(program / "entry.cpp", sources.entry);
+  write_file_atomically(program / "entry.cpp", source_with_provenance(sources.entry, model));
   write_file_atomically(program / "program.cmake", program_cmake(target, sources));
   write_file_atomically(folder / "README.md", readme(target, model));
   return target;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "driver/package/provenance.h"
 #include "flags/flags.h"
 #include "runtime/pool/pool.h"
 #include "runtime/program/package.h"
@@ -28,6 +29,9 @@ int cmd_verify(int argc, const char* const* argv) {
       const Package package = verify_package(path, pool, trusted.empty() ? nullptr : &trust);
       fmt::print("{}: whole{}; for {}; {} of library, {} of weights\n", path, trusted.empty() ? "" : " and signed", package.levels,
                  byte_size_text(package.library.size()), byte_size_text(package.weights.size()));
+      std::string_view lines = provenance_in(package.library);
+      for (size_t end = lines.find('\n'); end != lines.npos; lines.remove_prefix(end + 1), end = lines.find('\n'))
+        fmt::print("  {}\n", lines.substr(0, end));
     } catch (const Error& error) {
       fmt::print(stderr, "{}\n", error.report());
       status = 1;

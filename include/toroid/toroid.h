@@ -165,7 +165,8 @@ typedef struct ToroidModelOptions {
   size_t size;
   /* A file with the weights, where they are not those at the end of the package: FILE.safetensors, which has each by its name; another
    * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may also
-   * be that of `compile --emit-benchmark`, which has no checksums. */
+   * be that of `compile --emit-benchmark`, which has no checksums. NULL: those at the end of the package or, where it has none there, in the
+   * file FILE.weights or FILE.safetensors beside it. An empty path is TOROID_ERROR_ARGUMENT. */
   const char* weights;
   /* The number of the GPU that a program for GPUs runs on, unless ToroidContextOptions says another. */
   int32_t gpu;
@@ -215,6 +216,15 @@ typedef struct ToroidModelInfo {
   /* The trees of arguments and results with which the model is called in Python, as a line of JSON; "" where they are not known.
    * src/frontend/pt2/call_tree.h says what it holds. */
   const char* call_tree;
+  /* Where the package comes from, a line each, in any order and perhaps with others:
+   *
+   *   toroid 0.1.0           what compiled the model
+   *   compiler g++ 12.2.0    what compiled its kernels
+   *   model mlp.pt2          the model's file, without its folder
+   *   sha256 2c26b46b…       of that file's bytes, 64 digits
+   *
+   * "" where the package says nothing. */
+  const char* provenance;
 } ToroidModelInfo;
 
 /* What an output is: ToroidTensorInfo::kind. Inputs have kind 0. */

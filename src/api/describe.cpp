@@ -48,6 +48,7 @@ ToroidStatus model_info(const ToroidModel* model, ToroidModelInfo* info) {
     made.isa = shared.isa.c_str();
     made.training = program.training;
     made.call_tree = program.call_tree;
+    made.provenance = shared.program->provenance();
     made.device_type = shared.device_type();
     made.abi_version = program.abi_version;
     made.num_inputs = contract.num_inputs;

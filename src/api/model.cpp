@@ -80,7 +80,9 @@ ToroidStatus model_open(const char* path, const ToroidModelOptions* given, Toroi
       Trust trust{keys};
       const PackageChecks checks{/*trust=*/keys.empty() ? nullptr : &trust, /*are_weights=*/options.unchecked_weights == 0};
       const char* const weights = options.weights;
-      if (weights != nullptr && *weights == '\0') fail(TOROID_ERROR_PACKAGE, "'weights' is no path");
+      if (weights != nullptr && *weights == '\0')
+        fail(TOROID_ERROR_ARGUMENT, Help{"give a file's path, or NULL for the weights in the package or beside it"},
+             "'weights' is an empty path");
       shared->program =
           path == nullptr ? LoadedProgram::load_own(weights == nullptr ? "" : weights, pool_of(options), checks, shared->host_memory())
                           : LoadedProgram::load(path, weights != nullptr ? weights : path, pool_of(options), checks, shared->host_memory());

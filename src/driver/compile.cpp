@@ -202,12 +202,17 @@ Program CompileSession::import(const std::filesystem::path& path, const CompileM
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
   return with_typed_memory("compiling a model's file", [&] {
-    if (!is_model_text(path)) return compile_mapped(path, options);
-    Program program = read_model_text(path, find_operators(path, options));
-    ErrorContext context("compiling {}", path.string());
-    take_part(program, options);
-    return compile_graph(std::move(program), options, {});
+    CompiledModel model = is_model_text(path) ? compile_text(path, options) : compile_mapped(path, options);
+    model.file = path;
+    return model;
   });
+}
+
+CompiledModel CompileSession::compile_text(const std::filesystem::path& path, const CompileModelOptions& options) {
+  Program program = read_model_text(path, find_operators(path, options));
+  ErrorContext context("compiling {}", path.string());
+  take_part(program, options);
+  return compile_graph(std::move(program), options, {});
 }
 
 CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {

@@ -40,8 +40,9 @@ struct CompiledModel {
   std::shared_ptr<const void> owner;                   // of the constants
   std::shared_ptr<const PackageSources> sources = {};  // if they were to be kept; then `library` is empty
   std::string name;
-  Isa isa;                       // that the library needs
-  std::vector<Isa> levels = {};  // of a package: all, the most demanding first
+  std::filesystem::path file = {};  // of the model; empty where it came from memory
+  Isa isa;                          // that the library needs
+  std::vector<Isa> levels = {};     // of a package: all, the most demanding first
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;
@@ -88,6 +89,7 @@ class CompileSession {
   Cache& cache() { return cache_; }
 
  private:
+  CompiledModel compile_text(const std::filesystem::path& path, const CompileModelOptions& options);
   CompiledModel compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options);
   CompiledModel compile_mapped(const std::shared_ptr<const MappedFile>& file, const CompileModelOptions& options);
   CompiledModel compile_graph(Program program, const CompileModelOptions& options, CompiledModel model);

@@ -339,7 +339,8 @@ static void open_what_is_no_file(const char* folder) {
     CHECK((status == TOROID_ERROR_ENVIRONMENT || status == TOROID_ERROR_PACKAGE) && made == NULL && message[0] != '\0');
     options.weights = name;
     status = toroid->model_open(path, &options, &made, message, sizeof message);
-    CHECK(status == TOROID_ERROR_ENVIRONMENT || status == TOROID_ERROR_PACKAGE);
+    CHECK(name[0] == '\0' ? status == TOROID_ERROR_ARGUMENT : status == TOROID_ERROR_ENVIRONMENT || status == TOROID_ERROR_PACKAGE);
+    CHECK(name[0] != '\0' || strstr(message, "'weights' is an empty path") != NULL);
     CHECK(made == NULL);
   }
   CHECK_STATUS(TOROID_ERROR_UNSUPPORTED, toroid->model_open(NULL, NULL, &made, message, sizeof message));

@@ -18,6 +18,8 @@ static void describe_scaled(const ToroidApi* api, const char* folder) {
   inputs[0] = &x;
 
   CHECK_STATUS(TOROID_OK, api->model_info(model, &info));
+  CHECK(strstr(info.provenance, "compiler ") != NULL && strstr(info.provenance, "\ntoroid ") != NULL);
+  CHECK(strstr(info.provenance, "\nmodel scaled.txt\nsha256 ") != NULL);
   CHECK_TEXT("scaled.so", info.name);
   CHECK(info.isa != NULL && info.isa[0] != '\0');
   CHECK(info.device_type == kDLCPU);

@@ -76,8 +76,8 @@ TEST_F(CliCache, UnitsAreCompiledByDistccsServersToTheSameBytes) {
 
   // A server that is not there, before the one that is: what it would compile is compiled elsewhere.
   const std::string hosts = "127.0.0.1:" + std::to_string(free_port()) + " " + server.host();
-  const Outcome without = toroid(
-      to("without.so"), {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", hosts}, {"DISTCC_DIR", path("distcc").string()}});
+  const Outcome without =
+      toroid(to("without.so"), {{"TOROID_CXX", "distcc g++"}, {"DISTCC_HOSTS", hosts}, {"DISTCC_DIR", path("distcc").string()}});
   ASSERT_EQ(without.exit_code, 0) << without.errors;
   EXPECT_TRUE(read_file(path("without.so")) == read_file(path("near.so")));
 

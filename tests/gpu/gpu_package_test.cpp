@@ -89,7 +89,7 @@ TEST_F(GpuPackages, NeedTheCLibraryAlone) {
   EXPECT_FALSE(versions.empty());
   for (const std::string& version : versions) EXPECT_LE(std::stoi(version), 28) << version;
   EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("m.so")}), R"((?:^|\n)([^ @\n]+))"),
-            (std::set<std::string>{"toroid_api", "toroid_gpu_program", "toroid_levels"}));
+            (std::set<std::string>{"toroid_api", "toroid_gpu_program", "toroid_levels", "toroid_provenance"}));
 }
 
 TEST_F(GpuPackages, RunByTheirOwnRunSideAndByTheCommand) {

@@ -9,6 +9,8 @@
 #include "base/file/file.h"
 #include "base/machine/machine.h"
 #include "cli/cli_for_test.h"
+#include "support/hash.h"
+#include "support/pattern_for_test.h"
 #include "support/signing.h"
 #include "toroid/toroid.h"
 
@@ -100,7 +102,7 @@ TEST_F(Packages, HoldNoDriverOfGpus) {
 TEST_F(Packages, ShowTheirInterfaceAlone) {
   compile(mlp(), "mlp.so");
   EXPECT_EQ(found_in(output_of({"nm", "-D", "--defined-only", "--format=posix", path("mlp.so")}), R"((?:^|\n)([^ @\n]+))"),
-            (std::set<std::string>{"toroid_api", "toroid_levels"}));
+            (std::set<std::string>{"toroid_api", "toroid_levels", "toroid_provenance"}));
 }
 
 TEST_F(Packages, RunInAProgramInC) {
@@ -203,6 +205,38 @@ TEST_F(Packages, AreVerifiedByTheCommand) {
   const Outcome damaged = toroid({"verify", "mlp.so", "bad.so"});
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_TRUE(damaged.errors.starts_with("error: bad.so is damaged: its library")) << damaged.errors;
+}
+
+TEST_F(Packages, SayWhereTheyComeFrom) {
+  compile(mlp(), "mlp.so", {"--cpu", "baseline"});
+  const std::string lines = toroid({"verify", "mlp.so"}).output;
+  EXPECT_TRUE(has_match(lines, "\n  compiler (g|clang)\\+\\+ [0-9]+\\.[0-9.]+[^\n]*\n  toroid [0-9.]+\n  model model.txt\n")) << lines;
+  EXPECT_NE(lines.find("\n  sha256 " + sha256(mlp()).hex() + "\n"), lines.npos) << lines;
+  EXPECT_EQ(read_file(path("mlp.so")).find(std::filesystem::path(path("")).parent_path().string()), std::string::npos) << "a folder's name";
+  // By libtoroid.so's run side and by its own.
+  void* const library = dlopen(path("mlp.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto get = reinterpret_cast<const ToroidApi* (*)(uint32_t)>(dlsym(library, "toroid_api"));
+  std::vector<std::string> said;
+  for (const ToroidApi* api : {toroid_api(TOROID_API_VERSION), get(TOROID_API_VERSION)}) {
+    char message[2048] = "";
+    ToroidModel* model = nullptr;
+    ASSERT_EQ(api->model_open(said.empty() ? path("mlp.so").c_str() : nullptr, nullptr, &model, message, sizeof message), TOROID_OK)
+        << message;
+    ToroidModelInfo info{};
+    info.size = sizeof info;
+    EXPECT_EQ(api->model_info(model, &info), TOROID_OK);
+    said.emplace_back(info.provenance);
+    api->model_close(model);
+  }
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_NE(said[0].find("\nmodel model.txt\nsha256 " + sha256(mlp()).hex() + "\n"), std::string::npos) << said[0];
+
+  // The same program of another file, from the cache.
+  write_file_atomically(path("other.txt"), mlp());
+  ASSERT_EQ(toroid({"compile", path("other.txt"), "-o", path("other.so"), "--cpu", "baseline"}).exit_code, 0);
+  const std::string other = toroid({"verify", "other.so"}).output;
+  EXPECT_NE(other.find("\n  model other.txt\n"), other.npos) << other;
 }
 
 // Keys of RFC 8032's first two tests.
@@ -520,6 +554,58 @@ TEST_F(OpenedPackages, LeaveWeightsUncheckedWhereTheyAreTold) {
   EXPECT_EQ(opening("mlp.so", unchecked), "");
   damage("mlp.so", bytes.find("no program of its own"));
   EXPECT_NE(opening("mlp.so", unchecked).find("its library"), std::string::npos) << opening("mlp.so", unchecked);
+}
+
+TEST_F(OpenedPackages, LeaveWeightsInAFileOfTheirOwnUnchecked) {
+  compile(mlp(), "mlp.so", {"--weights", path("mlp.weights")});
+  const std::string whole = read_file(path("mlp.weights"));
+  ToroidModelOptions unchecked{};
+  unchecked.unchecked_weights = 1;
+  damage("mlp.weights", 0);
+  for (const char* weights : {"", "mlp.weights"}) {  // found beside the package, and named
+    EXPECT_NE(opening("mlp.so", {}, weights).find("its weights, between the bytes"), std::string::npos) << opening("mlp.so", {}, weights);
+    EXPECT_EQ(opening("mlp.so", unchecked, weights), "");
+  }
+  // What says where they are is checked all the same, and so is the library.
+  write_file_atomically(path("mlp.weights"), std::string_view(whole));
+  damage("mlp.weights", whole.size() - 40);
+  EXPECT_NE(opening("mlp.so", unchecked).find("its description"), std::string::npos) << opening("mlp.so", unchecked);
+  write_file_atomically(path("mlp.weights"), std::string_view(whole));
+  damage("mlp.so", read_file(path("mlp.so")).find("no program of its own"));
+  EXPECT_NE(opening("mlp.so", unchecked, "mlp.weights").find("its library"), std::string::npos);
+}
+
+// A signature is of all bytes: where keys are trusted, unchecked weights are read and verified nevertheless.
+TEST_F(SignedPackages, AreVerifiedWholeWhereWeightsNeedNoChecksums) {
+  compile(mlp(), "in.so", {"--sign", path("ours.pem")});
+  compile(mlp(), "beside.so", {"--sign", path("ours.pem"), "--weights", path("beside.weights")});
+  const std::vector<PublicKey> keys = read_public_keys(path("trusted.pem"));
+  ToroidModelOptions options{};
+  options.trusted_keys = reinterpret_cast<const uint8_t*>(keys.data());
+  options.num_trusted_keys = 1;
+  options.unchecked_weights = 1;
+  EXPECT_EQ(Packages::opening("in.so", options), "");
+  EXPECT_EQ(Packages::opening("beside.so", options), "");
+  EXPECT_EQ(Packages::opening("beside.so", options, "beside.weights"), "");
+
+  const float first = -0.25F, second = -0.125F;  // of the weights
+  std::string words(reinterpret_cast<const char*>(&first), sizeof first);
+  words.append(reinterpret_cast<const char*>(&second), sizeof second);
+  for (const char* file : {"in.so", "beside.weights"}) {
+    std::string bytes = read_file(path(file));
+    const size_t at = bytes.rfind(words);
+    ASSERT_NE(at, bytes.npos);
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    write_file_atomically(path(file), std::string_view(bytes));
+  }
+  for (const auto& [file, weights] : {std::pair("in.so", ""), std::pair("beside.so", ""), std::pair("beside.so", "beside.weights")}) {
+    EXPECT_NE(Packages::opening(file, options, weights).find("its signature is of other bytes"), std::string::npos)
+        << file << ": " << Packages::opening(file, options, weights);
+  }
+  // Without the keys nothing looks at them.
+  ToroidModelOptions unchecked{};
+  unchecked.unchecked_weights = 1;
+  EXPECT_EQ(Packages::opening("in.so", unchecked), "");
 }
 
 // tests/package/conform_sources.sh builds whole ones.

@@ -53,6 +53,15 @@ std::string absent_code_text(const std::vector<std::string>& symbols) {
   return text + "\".popsection\");\n";
 }
 
+// Of what compiles it: a line in the place of the model's and toroid's, which are written into the file.
+std::string provenance_text() {
+  return fmt::format(
+      "static const char provenance[{}] = \"{}\\n\" \"compiler \"\n"
+      "#ifdef __clang__\n  \"clang++ \" __clang_version__\n#else\n  \"g++ \" __VERSION__\n#endif\n"
+      "  \"\\n\";\n",
+      kProvenanceBytes, kProvenanceWord.substr(0, kProvenanceWord.size() - 1));
+}
+
 std::string package_entry(const PackageEntry& entry) {
   std::string declarations, levels, kernels;
   for (size_t i = 0; i < entry.isas.size(); ++i) {
@@ -87,14 +96,18 @@ std::string package_entry(const PackageEntry& entry) {
              "struct ToroidLevels {{ int abi_version, num_levels; const ToroidLevel* levels; }};\n"
              "{}"
              "static const ToroidLevel levels[] = {{{}}};\n"
+             "{}"
              "extern \"C\" {{\n"
              "extern __attribute__((visibility(\"default\"))) const ToroidLevels toroid_levels = {{{}, {}, levels}};\n"
              "extern const ToroidLevels* const toroid_own_levels = &toroid_levels;\n"
              "extern const void* const toroid_own_gpu_program = {};\n"
+             "extern __attribute__((visibility(\"default\"))) const char* const toroid_provenance = provenance + {};\n"
+             "extern const char* const toroid_own_provenance = provenance + {};\n"
              "extern const void* const toroid_linked_kernels[] = {{{}nullptr}};\n"
              "}}\n{}{}",
-             declarations, levels, TOROID_ABI_VERSION, entry.isas.size(), entry.is_for_gpu ? "&level0::toroid_gpu_program" : "nullptr",
-             kernels, code, embedded);
+             declarations, levels, provenance_text(), TOROID_ABI_VERSION, entry.isas.size(),
+             entry.is_for_gpu ? "&level0::toroid_gpu_program" : "nullptr", kProvenanceWord.size(), kProvenanceWord.size(), kernels, code,
+             embedded);
 }
 
 }  // namespace toroid::codegen

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "driver/package/archive.h"
+#include "driver/package/provenance.h"
 #include "frontend/safetensors.h"
 #include "runtime/contract/contract.h"
 #include "runtime/program/loaded_program.h"
@@ -25,7 +26,7 @@ bool is_by_name(const fs::path& weights) { return weights.extension() == kSafete
 
 // As a safetensors file, whose tensors are row-major whatever their strides in the program are.
 void write_weights_by_name(const fs::path& path, const CompiledModel& model) {
-  const ProgramLibrary library(model.library, path.string(), false);
+  const ProgramLibrary library(model.host_library.empty() ? model.library : model.host_library, path.string(), false);
   const ToroidProgram& program = library.tables();
   std::vector<SafeTensor> tensors;
   std::vector<std::vector<std::byte>> copies;
@@ -72,11 +73,12 @@ void write_compiled(const CompiledModel& model, const fs::path& output, const fs
   } else if (!weights.empty()) {
     write_package(weights, "", model.constants, model.levels);
   }
-  const std::vector<std::span<const std::byte>> appended = weights.empty() ? model.constants : decltype(model.constants)();
+  const std::vector<Span<const std::byte>> appended = weights.empty() ? model.constants : decltype(model.constants)();
+  const std::string library = with_provenance(model.library, model);
   if (is_archive(output)) {
-    write_archive(output, model.library, appended, model.levels, session.toolchain());
+    write_archive(output, library, appended, model.levels, session.toolchain());
   } else {
-    write_package(output, model.library, appended, model.levels);
+    write_package(output, library, appended, model.levels);
   }
 }
 

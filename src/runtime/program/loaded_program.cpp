@@ -78,9 +78,11 @@ ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name, bool ne
   }
   require_version(tables_ == nullptr ? 0 : tables_->abi_version);
   gpu_tables_ = static_cast<const ToroidGpuProgram*>(library_->find("toroid_gpu_program"));
+  if (const void* const text = library_->find("toroid_provenance")) provenance_ = *static_cast<const char* const*>(text);
 }
 
-ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name) : gpu_tables_(toroid_own_gpu_program) {
+ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name)
+    : gpu_tables_(toroid_own_gpu_program), provenance_(toroid_own_provenance) {
   take_level(own, name, true);
 }
 

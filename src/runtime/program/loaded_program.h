@@ -37,7 +37,8 @@ class ProgramLibrary {
   const ToroidProgram& tables() const { return *tables_; }
   // Of a program for a GPU; else null.
   const ToroidGpuProgram* gpu_tables() const { return gpu_tables_; }
-  std::string_view isa() const { return isa_; }  // of the level; "" where there is but one
+  std::string_view isa() const { return isa_; }           // of the level; "" where there is but one
+  const char* provenance() const { return provenance_; }  // as ToroidModelInfo::provenance
 
  private:
   void take_level(const ToroidLevels& levels, std::string_view name, bool needs_level);
@@ -46,6 +47,7 @@ class ProgramLibrary {
   std::string_view isa_;
   const ToroidProgram* tables_ = nullptr;
   const ToroidGpuProgram* gpu_tables_ = nullptr;
+  const char* provenance_ = "";
 };
 
 // The variant that serves every call.
@@ -74,6 +76,7 @@ class LoadedProgram {
   const ToroidGpuProgram* gpu_tables() const { return library_.gpu_tables(); }
   const std::string& isa() const { return isa_; }  // the instruction set that it was compiled for; "" where its file does not say
   Span<const LoadedVariant> variants() const { return variants_; }  // as in the tables: the general one last
+  const char* provenance() const { return library_.provenance(); }
   // Of a variant, by output, the constant that it is the new value of, or -1.
   Span<const int32_t> updates(size_t variant) const { return updates_[variant]; }
   const std::shared_ptr<RuntimePool>& pool() const { return pool_; }

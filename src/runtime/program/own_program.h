@@ -21,6 +21,9 @@ struct EmbeddedPackage {
 };
 extern "C" const EmbeddedPackage* const toroid_embedded_package;
 
+// Where such a library comes from (codegen/wrapper/package_entry.h); else "".
+extern "C" const char* const toroid_own_provenance;
+
 struct OwnProgram {
   const ToroidLevels& levels;
   std::string path;
