@@ -201,25 +201,27 @@ Program CompileSession::import(const std::filesystem::path& path, const CompileM
 }
 
 CompiledModel CompileSession::compile_file(const std::filesystem::path& path, const CompileModelOptions& options) {
-  return with_typed_memory("compiling a model's file", [&] {
-    CompiledModel model = is_model_text(path) ? compile_text(path, options) : compile_mapped(path, options);
-    model.file = path;
-    return model;
-  });
+  return with_typed_memory("compiling a model's file",
+                           [&] { return is_model_text(path) ? compile_text(path, options) : compile_mapped(path, options); });
 }
 
 CompiledModel CompileSession::compile_text(const std::filesystem::path& path, const CompileModelOptions& options) {
+  const auto file = std::make_shared<const MappedFile>(path);
   Program program = read_model_text(path, find_operators(path, options));
   ErrorContext context("compiling {}", path.string());
   take_part(program, options);
-  return compile_graph(std::move(program), options, {});
+  CompiledModel model = compile_graph(std::move(program), options, {});
+  model.file = file;
+  return model;
 }
 
 CompiledModel CompileSession::compile_mapped(const std::filesystem::path& path, const CompileModelOptions& options) {
   const auto file = std::make_shared<const MappedFile>(path);
   const Span<const std::byte> bytes = file->bytes();
   try {
-    return compile_mapped(file, options);
+    CompiledModel model = compile_mapped(file, options);
+    model.file = file;
+    return model;
   } catch (const Error&) {
     refuse_changed_files({&bytes, 1});  // then that is what was wrong
     throw;

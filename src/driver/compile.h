@@ -40,9 +40,9 @@ struct CompiledModel {
   std::shared_ptr<const void> owner;                   // of the constants
   std::shared_ptr<const PackageSources> sources = {};  // if they were to be kept; then `library` is empty
   std::string name;
-  std::filesystem::path file = {};  // of the model; empty where it came from memory
-  Isa isa;                          // that the library needs
-  std::vector<Isa> levels = {};     // of a package: all, the most demanding first
+  std::shared_ptr<const MappedFile> file = {};  // of the model, as it was compiled; none where it came from memory
+  Isa isa;                                      // that the library needs
+  std::vector<Isa> levels = {};                 // of a package: all, the most demanding first
   int kernels = 0;
   int kernel_calls = 0;
   int library_calls = 0;

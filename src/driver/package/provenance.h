@@ -11,11 +11,11 @@
 namespace toroid {
 
 // The library's bytes, or those of an object with it, with these lines. Unchanged where it has no place for them, as one of emulated kernels.
-// Throws Error{Environment} when the model's file cannot be read.
+// Throws Error{Environment} when the model's file was changed meanwhile, and Error{Unsupported} when the model holds such a place itself.
 std::string with_provenance(std::string library, const CompiledModel& model);
 // The same for the source of a package's entry.
 std::string source_with_provenance(std::string entry, const CompiledModel& model);
-// The lines that a library has; "" where it has none.
+// The lines that a library has; "" where it has none, or a model's constants look as if there were more.
 std::string_view provenance_in(std::string_view library);
 
 }  // namespace toroid

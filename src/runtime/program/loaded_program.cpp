@@ -78,7 +78,8 @@ ProgramLibrary::ProgramLibrary(std::string_view bytes, std::string name, bool ne
   }
   require_version(tables_ == nullptr ? 0 : tables_->abi_version);
   gpu_tables_ = static_cast<const ToroidGpuProgram*>(library_->find("toroid_gpu_program"));
-  if (const void* const text = library_->find("toroid_provenance")) provenance_ = *static_cast<const char* const*>(text);
+  const void* const provenance = library_->find("toroid_provenance");
+  if (const char* const text = provenance == nullptr ? nullptr : *static_cast<const char* const*>(provenance)) provenance_ = text;
 }
 
 ProgramLibrary::ProgramLibrary(const ToroidLevels& own, std::string_view name)
