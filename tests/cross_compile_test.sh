@@ -28,6 +28,10 @@ expected=$(./host_steps ./host.so)
 [[ $(run whole.so) == "$expected" ]] || fail "$(run whole.so) instead of $expected"
 "$build/toroid" compile first.txt -o parted.so --weights parted.weights --target aarch64 2>log || fail "$(cat log)"
 [[ $(run parted.so) == "$expected" ]] || fail "$(run parted.so) instead of $expected"
+"$build/toroid" compile first.txt -o named.so --weights named.safetensors --target aarch64 2>log || fail "$(cat log)"
+[[ $(run named.so) == "$expected" ]] || fail "$(run named.so) instead of $expected"
+"$build/toroid" compile first.txt -o host_named.so --weights host_named.safetensors --cpu baseline 2>log || fail "$(cat log)"
+cmp named.safetensors host_named.safetensors
 place=$(grep -abo 'no program of its own' whole.so | head -n 1 | cut -d: -f1) # words that nothing reads unless they are printed
 printf 'N' | dd of=whole.so bs=1 seek="$place" conv=notrunc status=none
 if result=$(run whole.so 2>&1); then fail "a damaged package ran: $result"; fi

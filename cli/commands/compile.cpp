@@ -114,6 +114,7 @@ struct CompileFlags {
 
   // Of several processes one writes the output.
   bool writes() const { return !output.empty() && (!spread || options.part->number == 1); }
+  bool has_weights_by_name() const { return std::filesystem::path(weights).extension() == kSafetensorsExtension; }
 };
 
 std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char* const* argv) {
@@ -131,7 +132,8 @@ std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char*
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
       "such a list of levels, of which it takes the best when it is loaded");
   flags.add_option("--target", given.target,
-                   "aarch64: a library for such processors, by a cross compiler (aarch64-linux-gnu-g++, or TOROID_CROSS_CXX) and CMake");
+                   "aarch64: a library for such processors, by a cross compiler (aarch64-linux-gnu-g++, or TOROID_CROSS_Cint "
+                   "cmd_compile(int argc, const char* const* argv) {) and CMake");
   flags.add_option(
       "--weights", given.weights,
       "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "
@@ -183,8 +185,6 @@ void refuse_beside(std::string_view option, std::initializer_list<Beside> others
 }
 
 void check_target(const CompileFlags& given) {
-  if (std::filesystem::path(given.weights).extension() == kSafetensorsExtension)
-    refuse("--target writes no weights by name", "leave out --weights, or name FILE.weights");
   if (given.device != "cpu" || given.cpu != "native" || given.options.part || std::filesystem::path(given.output).extension() != ".so") {
     refuse("--target is for a library, -o FILE.so, for the device cpu and its baseline", "leave out --device, --cpu, --part and --spread");
   }
@@ -239,9 +239,15 @@ void fill_options(CompileFlags& given) {
   options.archive_prefix = prefix_of_output(given.output, options);
   if (given.writes()) check_outputs(given.output, given.weights);
   options.keep_sources = !given.source.empty() || !given.target.empty();
-  const bool is_safetensors = std::filesystem::path(given.weights).extension() == kSafetensorsExtension;
-  if (!given.key.empty() && (!options.archive_prefix.empty() || is_safetensors || given.output.empty()))
+  if (!given.key.empty() && (!options.archive_prefix.empty() || given.has_weights_by_name() || given.output.empty()))
     refuse("only libraries and their own files of weights are signed", "leave --sign out");
+}
+
+// The program for this machine, whose tables of weights are those of one for another.
+std::string host_library(const CompileFlags& given, CompileSession& session) {
+  CompileModelOptions options = given.options;
+  options.keep_sources = false;
+  return session.compile_file(given.model, options).library;
 }
 
 void write_signed(const CompileFlags& given, const CompiledModel& model, const std::optional<SigningKey>& key, CompileSession& session) {
@@ -296,7 +302,10 @@ int cmd_compile(int argc, const char* const* argv) {
   const Stopwatch watch;
   CompileSession session(!given.no_cache);
   CompiledModel model = session.compile_file(given.model, options);
-  if (cross_compiler) model.library = cross_compiler->library(model, options.compile_threads);
+  if (cross_compiler) {
+    model.library = cross_compiler->library(model, options.compile_threads);
+    if (given.has_weights_by_name()) model.host_library = host_library(given, session);
+  }
   if (const std::string& folder = given.source; !folder.empty()) {
     emit_source(folder, model, options.compile_threads);
     fmt::print(stderr, "{}: {} kernels, {:.1f} s\n  help: cmake -G Ninja -S {} -B {}/build && cmake --build {}/build\n", folder,
