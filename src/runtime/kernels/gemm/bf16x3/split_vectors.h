@@ -110,7 +110,7 @@ TOROID_AVX512 inline __attribute__((noinline)) void split_rest(Span<const Run> r
 TOROID_AVX512 TOROID_INLINE void split_piece(const StepElements& elements, const Run* together, int64_t step, const float* row,
                                              const float* ahead, Splitter& splitter, std::byte* to) {
   const Run run = together[step];
-  if (run.length < kStepElements) [[unlikely]] {
+  if (__builtin_expect(run.length < kStepElements, 0)) {
     Splitter copy = splitter;  // whose address is taken
     split_rest(elements.of(step), row, copy, to);
     splitter = copy;
