@@ -132,8 +132,7 @@ std::optional<int> read_compile_flags(CompileFlags& given, int argc, const char*
       "the processors that the library runs on: native (this one and better ones), portable (any, by baseline,avx2,avx512), or "
       "such a list of levels, of which it takes the best when it is loaded");
   flags.add_option("--target", given.target,
-                   "aarch64: a library for such processors, by a cross compiler (aarch64-linux-gnu-g++, or TOROID_CROSS_Cint "
-                   "cmd_compile(int argc, const char* const* argv) {) and CMake");
+                   "aarch64: a library for such processors, by a cross compiler (aarch64-linux-gnu-g++, or TOROID_CROSS_CXX) and CMake");
   flags.add_option(
       "--weights", given.weights,
       "a file for the weights, in the place of the library's end: FILE.weights or FILE.safetensors (by name) beside FILE.so is "

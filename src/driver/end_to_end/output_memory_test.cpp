@@ -96,12 +96,12 @@ TEST(OutputMemory, IsNotSharedByCalls) {
     return tensor;
   };
   const HostTensor ones = filled(1), twos = filled(2);
-  std::vector<HostTensor> first = executable.run({{ones}}), second = executable.run({{twos}});
+  std::vector<HostTensor> first = executable.run(std::vector{ones}), second = executable.run(std::vector{twos});
   EXPECT_EQ(first[0].double_at(77), -1);
   EXPECT_EQ(second[0].double_at(77), -2);
   const void* place = first[0].bytes().data();
   first.clear();
-  EXPECT_EQ(executable.run({{ones}})[0].bytes().data(), place);
+  EXPECT_EQ(executable.run(std::vector{ones})[0].bytes().data(), place);
   EXPECT_EQ(second[0].double_at(77), -2);
 }
 

@@ -117,7 +117,7 @@ TEST_F(Packages, DamageOfEachPartIsRefusedByName) {
 TEST_F(Packages, OfLargeWeightsTheDamagedPartIsNamed) {
   const std::string library = "no library";  // it is checked, and not opened
   const std::vector<std::byte> large(5'500'000, std::byte{7});
-  const std::span<const std::byte> constants[] = {large, large};
+  const Span<const std::byte> constants[] = {large, large};
   write_package(path_, library, constants, Isa{});
   RuntimePool pool(2);
   const std::string good = read_file(path_);
