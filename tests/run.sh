@@ -251,7 +251,7 @@ run_test() {
   if [[ $preset == release ]]; then
     check_command "an installed toroid" tests/install_test.sh "$folder"
     check_command "sources of packages link" tests/run_source_test.sh "$folder"
-    check_command "sources of packages are C++17" tests/cpp17_test.sh "$folder"
+    check_command "headers of packages' sources are C++17" tests/cpp17_test.sh "$folder" headers
     check_command "pages that show code" tests/pages_test.sh "$folder"
     check_packages_on_gpu
   fi
@@ -281,6 +281,7 @@ run_conform() {
   local sources=(tests/package/conform_sources.sh "$folder" "$models"/{mlp,convnet,hf_bert}.pt2)
   check_command "models as source packages" "${sources[@]}"
   ! command -v clang++ >/dev/null || check_command "models as source packages by clang" env CLANG=1 "${sources[@]}"
+  check_command "sources of packages are C++17" tests/cpp17_test.sh "$folder"
   ! command -v dpkg-shlibdeps >/dev/null || check_command "a Debian package" tests/debian_package_test.sh "$folder"
   ! command -v mpirun >/dev/null || check_command "a program of four processes" tests/mpi_test.sh "$folder"
   if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null; then
