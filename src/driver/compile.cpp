@@ -207,7 +207,7 @@ CompiledModel CompileSession::compile_file(const std::filesystem::path& path, co
 
 CompiledModel CompileSession::compile_text(const std::filesystem::path& path, const CompileModelOptions& options) {
   const auto file = std::make_shared<const MappedFile>(path);
-  Program program = read_model_text(path, find_operators(path, options));
+  Program program = read_model_text(*file, find_operators(path, options));
   ErrorContext context("compiling {}", path.string());
   take_part(program, options);
   CompiledModel model = compile_graph(std::move(program), options, {});

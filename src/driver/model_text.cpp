@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file/file.h"
 #include "base/text_cursor.h"
 #include "graph/text/text.h"
 
@@ -12,8 +11,13 @@ namespace toroid {
 bool is_model_text(const std::filesystem::path& path) { return path.extension() == ".txt"; }
 
 Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators) {
+  return read_model_text(MappedFile(path), std::move(operators));
+}
+
+Program read_model_text(const MappedFile& file, std::shared_ptr<CustomOperators> operators) {
+  const std::filesystem::path path = file.path();
   ErrorContext context("reading {}", path.string());
-  const std::string text = read_file(path);
+  const std::string text(file.text());
   size_t end = 0;
   Program program = parse_text_prefix(text, end, {}, std::move(operators));
   Cursor rest(text);

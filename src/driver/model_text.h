@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "base/file/mapped_file.h"
 #include "graph/graph.h"
 
 namespace toroid {
@@ -13,6 +14,7 @@ namespace toroid {
 bool is_model_text(const std::filesystem::path& path);
 
 // Throws Error{InvalidModel} for what is no text of a graph, and where loops, a schedule or a program come behind the graph.
+Program read_model_text(const MappedFile& file, std::shared_ptr<CustomOperators> operators = {});
 Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators = {});
 
 }  // namespace toroid

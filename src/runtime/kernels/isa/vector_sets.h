@@ -13,7 +13,7 @@ namespace toroid {
 #define TOROID_BASELINE  // what functions for all machines have in the place of the two below
 #ifdef __x86_64__
 // The levels x86-64-v3 and x86-64-v4, by their names or, for compilers that do not know these, by what is in them.
-#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 10
+#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TOROID_LEVEL3 "arch=x86-64-v3"
 #define TOROID_LEVEL4 "arch=x86-64-v4"
 #else
