@@ -334,3 +334,67 @@ def test_batch_norms_of_16_bits(dtype):
         y.backward(given)
         results.append((y, own.grad, each.weight.grad, each.bias.grad, each.running_mean, each.running_var))
     close(results[1], results[0], 2e-3 if dtype == torch.float16 else 2e-2)
+
+
+def test_gradients_that_are_still_to_be_conjugated_or_negated():
+    # Neither a fake tensor nor a guard tells it of a tangent.
+    weight = torch.randn(3, 4, dtype=torch.complex64)
+    losses = {
+        "conjugated": lambda y: (y.conj() * weight).real.sum(),
+        "transposed": lambda y: (y.mH @ weight).abs().sum(),
+        "negated": lambda y: (y.conj().imag * weight.real).sum(),
+    }
+    x = torch.randn(3, 4, dtype=torch.complex64, requires_grad=True)
+    function = torch.compile(lambda x: x * 2, backend="toroid")
+    for name, loss in losses.items():
+        expected = torch.autograd.grad(loss(x * 2), x)
+        close(torch.autograd.grad(loss(function(x)), x), expected)
+    real = torch.randn(3, 4, requires_grad=True)
+    thrice = torch.compile(lambda x: x * 3, backend="toroid")
+    expected = torch.autograd.grad((torch._neg_view(real * 3) * weight.real).sum(), real)
+    close(torch.autograd.grad((torch._neg_view(thrice(real)) * weight.real).sum(), real), expected)
+
+
+@torch.library.custom_op("toroid_tests::conjugated", mutates_args=())
+def conjugated(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).conj()
+
+
+@conjugated.register_fake
+def _(x):
+    return torch.empty_like(x)  # which is not still to be conjugated
+
+
+def test_a_result_of_an_eager_operator_that_is_still_to_be_conjugated():
+    x = torch.randn(5, 6, dtype=torch.complex64)
+    with pytest.warns(backend.FallbackWarning, match="toroid_tests::conjugated"):
+        ours = torch.compile(lambda x: conjugated(x * 3) * 2 + x, backend="toroid")(x)
+    close(ours, (x * 6).conj() * 2 + x)
+
+
+@torch.library.custom_op("toroid_tests::more", mutates_args=())
+def more(x: torch.Tensor) -> torch.Tensor:
+    return x * 1.5
+
+
+more.register_fake(torch.empty_like)
+more.register_autograd(lambda ctx, gradient: more(gradient), setup_context=lambda ctx, inputs, output: None)
+
+
+def test_gradients_of_extrema_find_what_equals_them():
+    # What is compared with its largest element is not computed anew, by a kernel that rounds otherwise.
+    def function(x):
+        y = x[..., ::2]
+        z = y.sin() * y
+        return more(z + z.amax(0))
+
+    compiled_function = torch.compile(function, backend="toroid", dynamic=True)
+    torch.manual_seed(0)
+    for k in range(20):
+        x = torch.randn(*((6, 8), (5, 7))[k % 2])[:, :-1].requires_grad_()
+        twin = x.detach().clone().requires_grad_()
+        expected, ours = function(x), compiled_function(twin)
+        given = torch.randn_like(expected)
+        expected.backward(given)
+        ours.backward(given)
+        close(twin.grad, x.grad)

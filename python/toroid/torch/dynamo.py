@@ -19,6 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from . import attention, attention_dropout, common_subexpressions
 from .compile import compile_fx_graph
+from .graph_text import base_of
 from .options import read_options
 
 
@@ -50,6 +51,7 @@ def _partition(keeps_random: bool) -> Callable:
     def partition(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
         attention.mark(joint)
         attention_dropout.mark(joint)
+        _keep_what_is_compared(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -68,6 +70,19 @@ def _cut(joint: torch.fx.GraphModule, *arguments: Any, **named: Any) -> Any:
         common_subexpressions.merge(joint.graph)
     with functorch_config.patch(cse=functorch_config.cse and not is_merged):
         return min_cut_rematerialization_partition(joint, *arguments, **named)
+
+
+def _keep_what_is_compared(joint: torch.fx.GraphModule) -> None:
+    """A gradient of an extremum goes to what equals it: x == x.amax(). If x were computed anew, by another kernel, it might differ in its
+    last bit, and nothing would."""
+    for node in joint.graph.nodes:
+        if node.target in (torch.ops.aten.eq.Tensor, torch.ops.aten.ne.Tensor):
+            for each in node.all_input_nodes:
+                value = each.meta.get("val")
+                if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+                    kept = base_of(each)
+                    if kept.op == "call_function":
+                        _keep(kept)
 
 
 def _keep(node: torch.fx.Node) -> None:

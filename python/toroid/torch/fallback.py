@@ -175,12 +175,15 @@ def _with_symbolic_strides(tensor: torch.Tensor, moves: bool, strides: str, name
 
 @functools.lru_cache(maxsize=None)
 def _formula(text: str, names: tuple) -> Callable:
-    return eval(f"lambda {', '.join(names)}: {text}", {"math": math, "torch": torch})  # noqa: S307: the text is made of expressions over sizes
+    # The text is made of expressions over sizes
+    return eval(f"lambda {', '.join(names)}: {text}", {"math": math, "torch": torch})  # noqa: S307
 
 
-def _of_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The tensor in this dtype, which holds all its values. PyTorch's own statistics of 16-bit batch norms on a CPU are 16-bit, and those of
-    its fake implementation 32-bit."""
+def _of_dtype(tensor: torch.Tensor, dtype: torch.dtype, is_lazy: bool) -> torch.Tensor:
+    """The tensor in this dtype, which holds all its values. is_lazy: its elements may be still to be conjugated or negated. PyTorch's own
+    statistics of 16-bit batch norms on a CPU are 16-bit, and those of its fake implementation 32-bit."""
+    if not is_lazy:
+        tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype == dtype:
         return tensor
     if torch.promote_types(tensor.dtype, dtype) != dtype:
@@ -241,7 +244,7 @@ def keep_traced_layouts(gm: torch.fx.GraphModule, in_memory: frozenset[str]) -> 
         moves = node.name not in in_memory
         dims = dims_in_memory(value)
         with gm.graph.inserting_after(node):
-            typed = gm.graph.call_function(_of_dtype, (node, value.dtype))
+            typed = gm.graph.call_function(_of_dtype, (node, value.dtype, value.is_conj() or value.is_neg()))
         with gm.graph.inserting_after(typed):
             if dims is not None:
                 kept = gm.graph.call_function(_as_traced, (typed, dims, moves))

@@ -113,7 +113,7 @@ class GraphText:
     results: list[Output]  # the outputs that the program computes, in its order
     symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim)
     is_random: bool  # it draws random numbers
-    lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated
+    lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated, or may be
     layouts: dict[int, tuple] = dataclasses.field(default_factory=dict)  # of inputs by position: dims from the outermost in memory on
     gpu: int | None = None  # the number of the GPU that it has tensors on
     is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
@@ -652,7 +652,8 @@ class _Writer:
         lazy = []
         for i, node in enumerate(placeholders):
             held = node.meta.get("val")
-            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg()):
+            # A tangent may be so in any call, which neither its fake tensor nor a guard tells.
+            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg() or self.materialised(node)):
                 lazy.append(i)
         made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
         made_of.layouts = layouts
@@ -830,6 +831,7 @@ def write_graph(
     frozen: dict[torch.fx.Node, torch.Tensor] | None = None,
     orders: dict[str, tuple] | None = None,
 ) -> GraphText:
-    """The graph as text. materialised(input): whether its views are computed although they could be described. orders: of outputs by their
-    names, dims from the outermost in memory on, where these are not as PyTorch's. Throws Refused."""
+    """The graph as text. materialised(input): whether it is a tangent: its views are computed although they could be described, and calls
+    conjugate or negate it where it is still to be. orders: of outputs by their names, dims from the outermost in memory on, where these are
+    not as PyTorch's. Throws Refused."""
     return _Writer(gm, name, materialised, frozen or {}, orders or {}).write()
