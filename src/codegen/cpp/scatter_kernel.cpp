@@ -28,6 +28,8 @@ class ScatterPrinter : KernelPrinter {
     contents.positions.push_back(kernel.position);
     const loop::Buffer& out = program_.buffer(kernel.out);
     contents.positions.push_back(sym::product(out.sizes));
+    // Also what the product does not have, a size of one value: the copy names each.
+    contents.positions.insert(contents.positions.end(), out.sizes.begin(), out.sizes.end());
     take_sizes(contents);
     for (sym::Expr axis : kernel.axes) name_of(axis);  // the outermost is the first
     BodyPrinter body(program_, names_, std::nullopt);
