@@ -30,9 +30,9 @@ struct PackageEntry {
   // Of an archive: what begins its names. Its weights are then an object that defines PREFIX_toroid_weights and …_weights_end.
   std::string prefix = {};
 };
-// Where a package comes from, as ToroidModelInfo::provenance, is a text behind this word, in so many bytes with it, the rest zeros; its symbol
-// toroid_provenance points behind the word. What compiles the package is in it by itself; what is known of the model alone is written there
-// when the file is, for the same program of another file may come from the cache.
+// Where a package comes from, as ToroidModelInfo::provenance, is a text behind this word, in so many bytes with it, the rest zeros; its
+// symbol toroid_provenance points behind the word. What compiles the package is in it by itself; what is known of the model alone is
+// written there when the file is, for the same program of another file may come from the cache.
 inline constexpr std::string_view kProvenanceWord = "TOROID-PROVENANCE\n";
 inline constexpr size_t kProvenanceBytes = 640;
 

@@ -10,8 +10,9 @@
 
 namespace toroid {
 
-// The library's bytes, or those of an object with it, with these lines. Unchanged where it has no place for them, as one of emulated kernels.
-// Throws Error{Environment} when the model's file was changed meanwhile, and Error{Unsupported} when the model holds such a place itself.
+// The library's bytes, or those of an object with it, with these lines. Unchanged where it has no place for them, as one of emulated
+// kernels. Throws Error{Environment} when the model's file was changed meanwhile, and Error{Unsupported} when the model holds such a place
+// itself.
 std::string with_provenance(std::string library, const CompiledModel& model);
 // The same for the source of a package's entry.
 std::string source_with_provenance(std::string entry, const CompiledModel& model);
