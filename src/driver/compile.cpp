@@ -192,7 +192,7 @@ Toolchain& CompileSession::toolchain() {
 Program CompileSession::import(const std::filesystem::path& path, const CompileModelOptions& options) {
   return with_typed_memory("importing a model", [&] {
     std::shared_ptr<CustomOperators> operators = find_operators(path, options);
-    Program program = is_model_text(path) ? read_model_text(path, std::move(operators))
+    Program program = is_model_text(path) ? read_model_text(MappedFile(path), std::move(operators))
                                           : import_pt2(path, {.is_supported = is_supported, .operators = std::move(operators)});
     program.process_groups = process_groups_of(options);
     take_part(program, options);

@@ -10,14 +10,10 @@ namespace toroid {
 
 bool is_model_text(const std::filesystem::path& path) { return path.extension() == ".txt"; }
 
-Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators) {
-  return read_model_text(MappedFile(path), std::move(operators));
-}
-
 Program read_model_text(const MappedFile& file, std::shared_ptr<CustomOperators> operators) {
   const std::filesystem::path path = file.path();
   ErrorContext context("reading {}", path.string());
-  const std::string text(file.text());
+  const std::string_view text = file.text();
   size_t end = 0;
   Program program = parse_text_prefix(text, end, {}, std::move(operators));
   Cursor rest(text);

@@ -15,6 +15,5 @@ bool is_model_text(const std::filesystem::path& path);
 
 // Throws Error{InvalidModel} for what is no text of a graph, and where loops, a schedule or a program come behind the graph.
 Program read_model_text(const MappedFile& file, std::shared_ptr<CustomOperators> operators = {});
-Program read_model_text(const std::filesystem::path& path, std::shared_ptr<CustomOperators> operators = {});
 
 }  // namespace toroid
