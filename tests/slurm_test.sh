@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Processes that Slurm starts compile one model together, as docs/many-machines.md says: the tasks of an array, of which one is killed, and
 # the ranks of srun. Starts munged, slurmctld and slurmd of its own, on this machine alone. Needs Debian's slurm-wlm and munge, and root,
-# which slurmd wants.
+# which slurmd wants; ends with 77 where they are not there.
 #
 # usage: slurm_test.sh BUILD
 set -euo pipefail
 build=$(realpath "${1:?"usage: slurm_test.sh BUILD"}")
+here=$(realpath "$(dirname "$0")")
 for program in munged slurmctld slurmd sbatch srun; do
   command -v $program >/dev/null || PATH=$PATH:/usr/sbin command -v $program >/dev/null ||
-    { echo "SKIPPED: $program is not installed (apt-get install slurm-wlm munge): nothing of this was tested" && exit 0; }
+    { echo "SKIPPED: $program is not installed (apt-get install slurm-wlm munge): nothing of this was tested" && exit 77; }
 done
-((EUID == 0)) || { echo "SKIPPED: slurmd needs root: nothing of this was tested" && exit 0; }
+((EUID == 0)) || { echo "SKIPPED: slurmd needs root: nothing of this was tested" && exit 77; }
 export PATH=$PATH:/usr/sbin
 folder=$(mktemp -d)
 chmod 755 "$folder"
@@ -85,16 +86,7 @@ started+=($!)
 is_idle() { [[ $(sinfo -h -o %T) == idle* ]]; }
 wait_for 30 is_idle || fail "the node is not idle: $(sinfo 2>&1)"
 
-# A model with several problems to measure, and kernels enough for several files.
-{
-  echo 'graph(x0: f32[8, 40]) {'
-  for i in 0 1 2 3 4 5; do
-    echo "  w$i: f32[$((40 + i)), $((41 + i))] = aten::full([$((40 + i)), $((41 + i))], 0.${i}1)"
-    echo "  y$i: f32[8, $((41 + i))] = aten::mm(x$i, w$i)"
-    echo "  x$((i + 1)): f32[8, $((41 + i))] = aten::softmax.int(y$i, $((i % 2)))"
-  done
-  printf '  return x6\n}\n'
-} >"$folder/model.txt"
+"$here/chain_of_products.sh" 6 >"$folder/model.txt"
 export TOROID_CACHE_DIR=$folder/cache TOROID_HALIDE_PYTHON=
 unset TOROID_REMOTE_CACHE
 cd "$folder"
@@ -104,8 +96,8 @@ is_over() { [[ -z $(squeue -h -j "$1" 2>/dev/null) ]]; }
 # alone NAME: one process with nothing but the others' records makes the same bytes as NAME.so.
 alone() {
   "$build/toroid" cache export "records_$1" --kind tuning >/dev/null
-  TOROID_CACHE_DIR=$folder/own_$1 TOROID_CACHE_BASE=$folder/records_$1 "$build/toroid" compile model.txt "${flags[@]}" --part 1/1 -o "alone_$1.so" 2>"said_alone_$1" ||
-    fail "alone"
+  TOROID_CACHE_DIR=$folder/own_$1 TOROID_CACHE_BASE=$folder/records_$1 \
+    "$build/toroid" compile model.txt "${flags[@]}" --part 1/1 -o "alone_$1.so" 2>"said_alone_$1" || fail "alone"
   grep -q 'part 1/1: 6 problems: 6 remembered' "said_alone_$1" || fail "what the tasks measured is not remembered"
   cmp "$1.so" "alone_$1.so" || fail "the tasks of Slurm and one process have made different libraries"
 }
@@ -141,7 +133,8 @@ cmp array.so later.so
 
 # The ranks of a job.
 export TOROID_CACHE_DIR=$folder/cache_of_ranks
-timeout 300 srun --ntasks=2 --overcommit --output="$folder/said_rank_%t" "$build/toroid" compile model.txt "${flags[@]}" --spread -o ranks.so || fail "srun"
+timeout 300 srun --ntasks=2 --overcommit --output="$folder/said_rank_%t" \
+  "$build/toroid" compile model.txt "${flags[@]}" --spread -o ranks.so || fail "srun"
 grep -qE '^part 1/2: ' said_rank_0 || fail "rank 0"
 grep -qE '^part 2/2: ' said_rank_1 || fail "rank 1"
 alone ranks
