@@ -62,16 +62,22 @@ std::vector<float> product_in_parts(Sides sides, RuntimePool& pool, int64_t m, i
   return c;
 }
 
+// One behind the other, so that a sum reads them in vectors.
+std::vector<float> columns_of(const Matrix& b, int64_t k, int64_t n) {
+  std::vector<float> columns;
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t p = 0; p < k; ++p) columns.push_back(*b.at(p, j));
+  }
+  return columns;
+}
+
 // Of elements' errors as parts of the sums of their products' magnitudes.
 struct Errors {
   double largest = 0, mean_square = 0;
 };
 Errors errors(const std::vector<float>& c, int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b) {
   Errors found;
-  std::vector<float> columns(static_cast<size_t>(n * k));
-  for (int64_t j = 0; j < n; ++j) {
-    for (int64_t p = 0; p < k; ++p) columns[static_cast<size_t>(j * k + p)] = *b.at(p, j);
-  }
+  const std::vector<float> columns = columns_of(b, k, n);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       SumInDouble terms;
@@ -175,14 +181,6 @@ TEST_P(PartsProduct, IsExactForSmallIntegers) {
   }
 }
 
-std::vector<float> transposed(const std::vector<float>& values, int64_t rows, int64_t columns) {
-  std::vector<float> result;
-  for (int64_t j = 0; j < columns; ++j) {
-    for (int64_t i = 0; i < rows; ++i) result.push_back(values[static_cast<size_t>(i * columns + j)]);
-  }
-  return result;
-}
-
 // For each row.
 std::vector<double> sums_of_magnitudes(const std::vector<float>& values, int64_t rows, int64_t columns) {
   constexpr float kOne = 1;
@@ -218,7 +216,7 @@ TEST_P(PartsProduct, TakesNumbersOfAnyMagnitude) {
         const Matrix a = {left.data(), k, 1}, b = {right.data(), n, 1};
         const std::vector<float> expected = product_in(multiply_packed, pool, m, n, k, a, b);
         std::vector<double> allowed;
-        const std::vector<float> columns = transposed(right, k, n);
+        const std::vector<float> columns = columns_of(b, k, n);
         const std::vector<double> of_rows = sums_of_magnitudes(left, m, k), of_columns = sums_of_magnitudes(columns, n, k);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
