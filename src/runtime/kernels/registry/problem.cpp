@@ -4,7 +4,6 @@
 #include <charconv>
 #include <clocale>
 #include <cstdlib>
-#include <type_traits>
 
 #include "base/bits.h"
 #include "base/error.h"
@@ -41,28 +40,33 @@ std::string list_text(const std::vector<OperandMeta>& operands) {
   return text;
 }
 
+// Whether all of the text is a number, which goes to `number`.
+bool parse(std::string_view text, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+bool parse(std::string_view text, double& number) {
+#ifdef __cpp_lib_to_chars
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+#else
+  // What from_chars() takes, which reads integers alone here, by the point of the host's locale: no leading space or sign, no other base.
+  if (text.empty() || (text[0] != '-' && text[0] != '.' && !std::isalnum(static_cast<unsigned char>(text[0])))) return false;
+  if (text.find_first_of("xX(") != text.npos) return false;
+  std::string copy(text);
+  if (const size_t point = copy.find('.'); point != copy.npos) copy.replace(point, 1, std::localeconv()->decimal_point);
+  char* end = nullptr;
+  number = std::strtod(copy.c_str(), &end);
+  return end == copy.c_str() + copy.size();
+#endif
+}
+
 template <class Number>
 Number read_number(Cursor& cursor, std::string_view wanted) {
   const size_t place = cursor.place();
   const std::string_view text = cursor.raw(",;] )/@|}");
   Number number{};
-  bool is_whole = false;
-#ifndef __cpp_lib_to_chars  // then from_chars() reads integers alone
-  if constexpr (std::is_floating_point_v<Number>) {
-    // What from_chars() takes, by the point of the host's locale: no leading space or sign, no other base.
-    std::string copy(text);
-    const bool begins_well = !copy.empty() && (copy[0] == '-' || copy[0] == '.' || std::isalnum(static_cast<unsigned char>(copy[0])));
-    if (const size_t point = copy.find('.'); point != copy.npos) copy.replace(point, 1, std::localeconv()->decimal_point);
-    char* end = nullptr;
-    number = static_cast<Number>(std::strtod(copy.c_str(), &end));
-    is_whole = begins_well && copy.find_first_of("xX(") == copy.npos && end == copy.c_str() + copy.size();
-  } else
-#endif
-  {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    is_whole = error == std::errc() && end == text.data() + text.size();
-  }
-  if (!is_whole) cursor.fail_at(place, formatted("expected {}", wanted));
+  if (!parse(text, number)) cursor.fail_at(place, formatted("expected {}", wanted));
   return number;
 }
 
