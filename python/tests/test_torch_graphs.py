@@ -290,7 +290,7 @@ def test_gradients_of_attention_in_graphs_of_their_own():
         gm = joint_attention(scores_of_others)
         attention.mark(gm)
         written = attention.with_own_sums(gm)
-        text = write_graph(written, "joint", materialised=lambda node: False).text
+        text = write_graph(written, "joint", is_tangent=lambda node: False).text
         assert ("flash_attention_for_cpu" in text) == (not scores_of_others)
         assert "flash_attention_for_cpu" not in gm.code  # which eager PyTorch may have to run
 

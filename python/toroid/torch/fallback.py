@@ -21,7 +21,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 from .. import _core
 from . import attention_dropout, control_flow
 from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, operator_name
-from .runtime import CallError, tuple_text
+from .runtime import CallError, has_strides, tuple_text, with_strides
 
 # Why an operator runs in eager PyTorch that toroid could compile.
 AS_ASKED = "the option fallback_random is set"
@@ -157,7 +157,7 @@ def _own_bodies(graph: torch.fx.Graph) -> None:
 
 def _with_strides(tensor: torch.Tensor, strides: tuple, moves: bool) -> torch.Tensor:
     """The tensor with these strides, which leave gaps or overlap, copied where it has others. moves: it may be copied."""
-    if tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), strides)):
+    if tensor.numel() == 0 or has_strides(tensor, strides):
         return tensor
     if not moves:
         raise _moved(tensor)
@@ -165,7 +165,7 @@ def _with_strides(tensor: torch.Tensor, strides: tuple, moves: bool) -> torch.Te
         raise CallError(
             f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation overlapping ones, {strides}"
         )
-    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
+    return with_strides(tensor, strides)
 
 
 def _with_symbolic_strides(tensor: torch.Tensor, moves: bool, strides: str, names: tuple, *numbers: int) -> torch.Tensor:
@@ -175,7 +175,7 @@ def _with_symbolic_strides(tensor: torch.Tensor, moves: bool, strides: str, name
 
 @functools.lru_cache(maxsize=None)
 def _formula(text: str, names: tuple) -> Callable:
-    # The text is made of expressions over sizes
+    # The text is made of expressions over sizes.
     return eval(f"lambda {', '.join(names)}: {text}", {"math": math, "torch": torch})  # noqa: S307
 
 
@@ -203,8 +203,8 @@ def _as_traced(tensor: torch.Tensor, dims: tuple, moves: bool) -> torch.Tensor:
 
 def _moved(tensor: torch.Tensor) -> CallError:
     return CallError(
-        f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation others; as_strided takes elements "
-        "by their place in memory\n  help: give the fake implementation the strides of the real one"
+        f"an operator in eager PyTorch gave strides {tuple(tensor.stride())}, and its fake implementation others; as_strided takes "
+        "elements by their place in memory\n  help: give the fake implementation the strides of the real one"
     )
 
 

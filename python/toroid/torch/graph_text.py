@@ -96,8 +96,8 @@ class Output:
     kind: str
     index: int = -1
     value: Any = None  # of a number: None, or a number, or a sympy expression
-    size: tuple = ()  # of a view, and of a program's result that leaves gaps in memory: sympy expressions or ints
-    stride: tuple = ()
+    size: tuple = ()  # of a view: sympy expressions or ints
+    stride: tuple = ()  # also of a program's result that leaves gaps in memory
     offset: Any = 0  # relative to the first element of what it views
     place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
     dtype: Any = None
@@ -223,12 +223,12 @@ def _hint(value: Any) -> int:
 
 
 class _Writer:
-    def __init__(self, gm: torch.fx.GraphModule, name: str, materialised: Any, frozen: dict, orders: dict) -> None:
+    def __init__(self, gm: torch.fx.GraphModule, name: str, is_tangent: Any, frozen: dict, orders: dict) -> None:
         self.gm = gm
         self.orders = orders  # of outputs by name, where they do not lie as PyTorch's
         self.frozen = frozen  # inputs that are constants, with their tensors
         self.name = name
-        self.materialised = materialised  # says of an input whether its views are computed, not described
+        self.is_tangent = is_tangent
         self.lines: list[str] = []
         self.body: list[str] = []
         self.names: dict[torch.fx.Node, str] = {}
@@ -452,7 +452,7 @@ class _Writer:
 
     def subgraph(self, gm: torch.fx.GraphModule) -> int:
         """The number of a new subgraph, of which all inputs and outputs are tensors, or numbers that the program knows."""
-        inside = _Writer(gm, "", self.materialised, {}, {})
+        inside = _Writer(gm, "", self.is_tangent, {}, {})
         inside.constants, inside.constant_lines, inside.symbols, inside.subgraphs = (
             self.constants,
             self.constant_lines,
@@ -653,7 +653,7 @@ class _Writer:
         for i, node in enumerate(placeholders):
             held = node.meta.get("val")
             # A tangent may be so in any call, which neither its fake tensor nor a guard tells.
-            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg() or self.materialised(node)):
+            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg() or self.is_tangent(node)):
                 lazy.append(i)
         made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
         made_of.layouts = layouts
@@ -758,7 +758,7 @@ class _Writer:
         held = base.meta["val"]
         is_input = base in positions
         numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
-        if held.dtype != value.dtype or (is_input and self.materialised(base)) or not self.are_known(*numbers):
+        if held.dtype != value.dtype or (is_input and self.is_tangent(base)) or not self.are_known(*numbers):
             return made
         if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
             return made
@@ -778,7 +778,7 @@ class _Writer:
         made = Output("program", value=node)
         numbers = [expression(number) for number in (*value.shape, *value.stride())]
         if dims_in_memory(value) is None and 0 not in value.stride() and self.are_known(*numbers):
-            made.size, made.stride = tuple(numbers[: value.ndim]), tuple(numbers[value.ndim :])
+            made.stride = tuple(numbers[value.ndim :])
         return made
 
 
@@ -827,11 +827,11 @@ def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.N
 def write_graph(
     gm: torch.fx.GraphModule,
     name: str = "graph",
-    materialised: Any = lambda node: False,
+    is_tangent: Any = lambda node: False,
     frozen: dict[torch.fx.Node, torch.Tensor] | None = None,
     orders: dict[str, tuple] | None = None,
 ) -> GraphText:
-    """The graph as text. materialised(input): whether it is a tangent: its views are computed although they could be described, and calls
-    conjugate or negate it where it is still to be. orders: of outputs by their names, dims from the outermost in memory on, where these are
-    not as PyTorch's. Throws Refused."""
-    return _Writer(gm, name, materialised, frozen or {}, orders or {}).write()
+    """The graph as text. is_tangent(input): its views are computed, although they could be described, and calls conjugate or negate it
+    where it is still to be. orders: of outputs by their names, dims from the outermost in memory on, where these are not as PyTorch's.
+    Throws Refused."""
+    return _Writer(gm, name, is_tangent, frozen or {}, orders or {}).write()

@@ -48,11 +48,14 @@ def _view(tensor: torch.Tensor, size: tuple, stride: tuple, offset: int) -> torc
 _quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
 
 
-def _with_gaps(tensor: torch.Tensor, size: tuple, stride: tuple) -> torch.Tensor:
-    """With these strides: a copy, unless it has them, which symbols need not tell."""
-    if all(n == 1 or a == b for n, a, b in zip(size, tensor.stride(), stride)):
-        return tensor
-    return tensor.new_empty_strided(size, stride).copy_(tensor)
+def has_strides(tensor: torch.Tensor, strides: tuple) -> bool:
+    """Whether it lies by these strides, of which those of dims with one element say nothing."""
+    return all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), strides))
+
+
+def with_strides(tensor: torch.Tensor, strides: tuple) -> torch.Tensor:
+    """With these strides, which may leave gaps and do not overlap: a copy, unless it has them."""
+    return tensor if has_strides(tensor, strides) else tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
 
 
 def draw_seed() -> int:
@@ -134,7 +137,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         "draw_seed": draw_seed,
         "view": _view,
         "quick_view": _quick_view,
-        "with_gaps": _with_gaps,
+        "with_strides": with_strides,
         "InputError": errors.InputError,
         "CallError": CallError,
     }
@@ -146,7 +149,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
 
 def _output(output: Output, names: dict, lazy: list[int]) -> str:
     if output.kind == "program" and output.stride:
-        return f"with_gaps(made[{output.index}], {tuple_text(output.size, names)}, {tuple_text(output.stride, names)})"
+        return f"with_strides(made[{output.index}], {tuple_text(output.stride, names)})"
     if output.kind == "program":
         return f"made[{output.index}]"
     if output.kind == "argument":
