@@ -15,8 +15,8 @@ import warnings
 # What the source of a test mentions that looks at Inductor itself, and what that is.
 INTERNALS = {
     "reads code or texts that PyTorch's compilers write": (
-        r"FileCheck|run_and_get_|_run_and_assert|run_fw_bw|get_code\(|generated_kernel|GeneratedKernel|run_and_log|assertIn\(\s*\"|expectedInline"
-        r"|log_format"
+        r"FileCheck|run_and_get_|_run_and_assert|run_fw_bw|get_code\(|generated_kernel|GeneratedKernel|run_and_log|assertIn\(\s*\""
+        r"|expectedInline|log_format"
     ),
     "counts Inductor's kernels, or reads its counters": r"metrics\.|counters\[",
     "calls parts of Inductor": (

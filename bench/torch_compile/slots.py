@@ -15,7 +15,8 @@ With --rest nothing is timed before all models are compiled, and then one after 
 compiled anew. Each model is compiled on one processor meanwhile, as many at once as there are: first calls take longer then. Compilers on
 other processors cost a program in tiles much more of its speed than one in vectors.
 
-No model is begun after `--until` seconds, and what is not compiled a minute later is given up. `--skip` leaves out the models of earlier results.
+No model is begun after `--until` seconds, and what is not compiled a minute later is given up. `--skip` leaves out the models of earlier
+results.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
 """
 

@@ -165,8 +165,8 @@ typedef struct ToroidModelOptions {
   size_t size;
   /* A file with the weights, where they are not those at the end of the package: FILE.safetensors, which has each by its name; another
    * package of the same program; or what `compile --emit-benchmark` writes as weights.bin. With the latter two the library may also
-   * be that of `compile --emit-benchmark`, which has no checksums. NULL: those at the end of the package or, where it has none there, in the
-   * file FILE.weights or FILE.safetensors beside it. An empty path is TOROID_ERROR_ARGUMENT. */
+   * be that of `compile --emit-benchmark`, which has no checksums. NULL: those at the end of the package or, where it has none there, in
+   * the file FILE.weights or FILE.safetensors beside it. An empty path is TOROID_ERROR_ARGUMENT. */
   const char* weights;
   /* The number of the GPU that a program for GPUs runs on, unless ToroidContextOptions says another. */
   int32_t gpu;

@@ -25,8 +25,8 @@ class EventCount {
   }
 
   void wait(uint32_t then) {
-    // In one order with the count: either this thread sees the new count, or whoever has counted sees that it waits. The system compares the
-    // count again before the thread sleeps.
+    // In one order with the count: either this thread sees the new count, or whoever has counted sees that it waits. The system compares
+    // the count again before the thread sleeps.
     waiting_.fetch_add(1);
     while (count_.load() == then) ask_system(FUTEX_WAIT_PRIVATE, then);
     waiting_.fetch_sub(1);
