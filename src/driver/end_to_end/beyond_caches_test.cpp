@@ -25,7 +25,8 @@ void check_elements(std::string_view dtype_name, DType dtype, std::string_view b
   for (const std::string& compiler : compilers) {
     SCOPED_TRACE(compiler);
     const ScopedVariable variable("TOROID_CXX", compiler);
-    const std::vector<HostTensor> result = CompileSession(false).compile(parse_text(text), {}).load(2).run(std::vector{x, y});
+    const std::vector<HostTensor> result =
+        CompileSession(false).compile(parse_text(text), {.optimization = test_optimisation()}).load(2).run(std::vector{x, y});
     ASSERT_EQ(result[0].sizes(), (std::vector{kLongRows, kLongColumns}));
     for (int64_t row = 0; row < kLongRows; row += row + 70 < kLongRows ? 67 : 1) {
       for (int64_t column = 0; column < kLongColumns; ++column) {

@@ -31,7 +31,7 @@ Program with_buffers(std::string_view text) {
   return program;
 }
 CompiledModel compiled_with_buffers(std::string_view text, codegen::Target target = codegen::Target::Cpu) {
-  return TestSession::get().compile(with_buffers(text), {.target = target, .keep_program = true});
+  return TestSession::get().compile(with_buffers(text), {.target = target, .optimization = test_optimisation(), .keep_program = true});
 }
 
 // What the program wrote to its buffers is what they hold when the evaluator runs next.

@@ -26,6 +26,7 @@ inline LockedModel compiled_with(const std::string& text, const std::function<bo
   for (;;) {
     CompileModelOptions options;
     options.keep_program = true;
+    options.optimization = test_optimisation();
     options.choose.lock = tune::ChoiceLock::parse(lock, "model.lock");
     try {
       result.model = TestSession::get().compile(parse_text(text), options);

@@ -81,8 +81,9 @@ TEST_P(PostOperations, AreWhatFunctionsCompute) {
   try {
     const Program program = parse_text(GetParam().program);
     const std::vector<HostTensor> inputs = example_inputs(program);
-    const CompiledModel post_ops = TestSession::get().compile(parse_text(GetParam().program));
-    const CompiledModel functions = TestSession::get().compile(parse_text(GetParam().program), {.assertions = true});
+    const CompiledModel post_ops = compiled(GetParam().program);
+    const CompiledModel functions =
+        TestSession::get().compile(parse_text(GetParam().program), {.optimization = test_optimisation(), .assertions = true});
     const std::vector<HostTensor> actual = post_ops.load(2).run(inputs), expected = functions.load(2).run(inputs);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(actual[i], expected[i], {.sums_or_products = true}), std::nullopt);
   } catch (const Error& error) {

@@ -20,6 +20,7 @@ CompiledModel with_variants(std::string_view text, std::vector<SizeValues> varia
   CompileModelOptions options;
   options.variants = std::move(variants);
   options.keep_program = true;
+  options.optimization = test_optimisation();
   return TestSession::get().compile(parse_text(text), options);
 }
 
