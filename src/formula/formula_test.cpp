@@ -65,6 +65,26 @@ TEST_F(FormulaTest, ElementsOfFiltersThatMeetTheMarginAloneAreLeftOut) {
             std::string::npos);
 }
 
+// A dilation of 12 over 14 positions: the outer elements meet the image for two results each.
+TEST_F(FormulaTest, AConvolutionWhoseFiltersMeetTheMarginMostlyIsASumOverTheirElements) {
+  const auto convolutions = [&](DType dtype, int64_t batch, int64_t filters, int64_t dilation) {
+    const size_t before = program.graph.nodes().size();
+    const Tensor x = input("x", dtype, {batch, 320, 14}), w = input("w", dtype, {filters, 320, 3});
+    formula::convolution(x, w, {}, {.stride = {1}, .padding = {dilation}, .dilation = {dilation}, .output_padding = {}},
+                         {.sums_elements = true});
+    std::vector<std::string> types;
+    for (const Node& node : std::span(program.graph.nodes()).subspan(before)) {
+      if (std::holds_alternative<Convolution>(node.op)) types.push_back(to_string(program.graph.value(node.outputs[0]).type));
+    }
+    return types;
+  };
+  EXPECT_EQ(convolutions(DType::F32, 2, 3200, 12), (std::vector<std::string>{"f32[2, 3200, 2]", "f32[2, 3200, 14]", "f32[2, 3200, 2]"}));
+  // Not where most multiplications are with the image, where they are few, and where sums would be rounded more than once.
+  EXPECT_EQ(convolutions(DType::F32, 2, 3200, 6), (std::vector<std::string>{"f32[2, 3200, 14]"}));
+  EXPECT_EQ(convolutions(DType::F32, 1, 64, 12), (std::vector<std::string>{"f32[1, 64, 14]"}));
+  EXPECT_EQ(convolutions(DType::BF16, 2, 3200, 12), (std::vector<std::string>{"bf16[2, 3200, 14]"}));
+}
+
 TEST_F(FormulaTest, AnActivationOfHalvesIsComputedInF32) {
   EXPECT_EQ(text_of(formula::silu(input("x", DType::F16, {2, 3}))), R"(
 graph(x: f16[2, 3]) {
@@ -147,6 +167,14 @@ TEST_F(FormulaTest, ErrorsNameTheOperatorWithoutATen) {
               formula::batch_norm(f32("x", {1, 4}), vector, {}, {}, {}, 0);
             }),
             "batch_norm outside training needs running statistics");
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    const Tensor bias = input("bias", dtype, {dtype == DType::F32 ? 1 : 6});
+    const formula::ConvolutionGeometry plain = {.stride = {1}, .padding = {1}, .dilation = {1}, .output_padding = {}};
+    EXPECT_EQ(error_of([&] {
+                formula::convolution(f32("signal", {2, 8, 5}), f32("filters", {6, 8, 3}), bias, plain);
+              }),
+              fmt::format("a convolution of f32[2, 8, 5] to 6 channels with a bias {}", to_string(bias.type())));
+  }
   EXPECT_EQ(error_of([&] { formula::scaled_dot_product_attention(vector, vector, vector, {}, {}); }),
             "attention needs tensors of rank 2 or more");
   const formula::QuantizedRange bits{sym::Expr(0), sym::Expr(1)};

@@ -23,6 +23,8 @@ struct PassCosts {
   std::function<double(const ProductToEstimate&)> product_s = {};
   // Whether products of bytes are quicker than those of float32.
   bool multiplies_bytes = false;
+  // Whether a convolution that multiplies the margin for the most part is slower than a sum over its filters' elements.
+  bool sums_elements = false;
   // Whether a transposed convolution is slower than convolutions with flipped filters.
   bool flips_filters = false;
   // Whether there is a kernel for the gradient of a convolution's filters.

@@ -37,6 +37,7 @@ std::string fingerprint(const Program& program) { return sha256(to_text(program,
 bool decompose_program(Program& program, const PassCosts& costs) {
   const std::string before = has_operators(program) ? "" : fingerprint(program);
   decompose(program, {.multiplies_bytes = costs.multiplies_bytes,
+                      .sums_elements = costs.sums_elements,
                       .flips_filters = costs.flips_filters,
                       .has_backward_weights = costs.has_backward_weights});
   return before.empty() || fingerprint(program) != before;

@@ -114,7 +114,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   costs.beside = costs_beside(options);
   if (costs.beside && options.target == codegen::Target::Cuda) costs.swapped_from_bytes = kSwappedFromBytes;
   costs.multiplies_bytes = !is_for_gpu && multiplies_bytes(isa);
-  costs.flips_filters = costs.has_backward_weights = !is_for_gpu;
+  costs.sums_elements = costs.flips_filters = costs.has_backward_weights = !is_for_gpu;
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
                        .costs = std::move(costs),

@@ -1,6 +1,5 @@
 #include "formula/nn/convolution.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "formula/basics/channels.h"
 #include "formula/basics/operators.h"
+#include "formula/nn/filter_elements.h"
 #include "formula/quantization/dequantised_convolution.h"
 
 namespace toroid::formula {
@@ -61,47 +61,29 @@ void require_groups(Tensor weight, const ConvolutionGeometry& g) {
               fmt::format("a convolution of {} groups with weights {}", sym::to_string(g.groups), to_string(weight.type())));
 }
 
-// How many elements at either end of a filter's row meet nothing but the margin, as with a dilation beyond the image: they add zeros.
-// As many at both ends, so that what is left has the same margin on both sides.
-int64_t elements_outside(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
-  constexpr int64_t kMost = int64_t{1} << 31;  // so that nothing below is out of range
-  if (std::max({size, kernel, stride, padding, dilation}) > kMost || size < 1) return 0;
-  const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-  if (room < 0) return 0;
-  const int64_t before_last = padding - room / stride * stride;  // how far before the image the last result begins to read
-  const auto divide_up = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
-  const int64_t above = before_last > 0 ? divide_up(before_last, dilation) : 0;  // of the last result, and so of all
-  const int64_t below = kernel - divide_up(size + padding, dilation);            // of the first one
-  return std::max<int64_t>(std::min({above, below, (kernel - 1) / 2, padding / dilation}), 0);
-}
-
-// The filters without those; `g` gets the margin that the others need.
-Tensor without_elements_outside(Tensor x, Tensor weight, ConvolutionGeometry& g) {
-  if (g.transposed) return weight;
-  for (size_t d = 0; d < g.padding.size(); ++d) {
-    const sym::Expr size = x.size(static_cast<int>(d) + 2), kernel = weight.size(static_cast<int>(d) + 2);
-    const bool is_known =
-        size.is_const() && kernel.is_const() && g.stride[d].is_const() && g.padding[d].is_const() && g.dilation[d].is_const();
-    if (!is_known) continue;
-    const int64_t count = elements_outside(size.value(), kernel.value(), g.stride[d].value(), g.padding[d].value(), g.dilation[d].value());
-    if (count == 0) continue;
-    weight = weight.builder().slice(weight, static_cast<int>(d) + 2, count, kernel - 2 * count);
-    g.padding[d] = g.padding[d] - g.dilation[d] * count;
-  }
-  return weight;
+void require_bias(Tensor x, Tensor bias, sym::Expr filters) {
+  const bool fits =
+      bias.rank() == 1 && bias.dtype() == x.dtype() && !sym::known_lt(bias.size(0), filters) && !sym::known_lt(filters, bias.size(0));
+  if (fits) return;
+  throw Error(ErrorKind::InvalidModel, fmt::format("a convolution of {} to {} channels with a bias {}", to_string(x.type()),
+                                                   sym::to_string(filters), to_string(bias.type())));
 }
 
 }  // namespace
 
-Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, bool multiplies_bytes) {
+Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, ConvolutionForms forms) {
   const size_t spatial = spatial_rank(weight);
   require_groups(weight, g);
   require_geometry(g.stride, g.dilation, g.padding);
   g = per_dim(std::move(g), spatial);
+  if (bias.defined()) require_bias(x, bias, g.transposed ? weight.size(1) * g.groups : weight.size(0));
   return with_batch(x, spatial, [&](Tensor batched) {
-    Tensor y = multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
-    if (y.defined()) return bias.defined() ? y + per_channel(bias, y.rank()) : y;
+    const auto with_bias = [&](Tensor y) { return bias.defined() ? y + per_channel(bias, y.rank()) : y; };
+    Tensor y = forms.multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
+    if (y.defined()) return with_bias(y);
     const Tensor inside = without_elements_outside(batched, weight, g);
+    if (forms.sums_elements) y = convolution_by_elements(batched, inside, g);
+    if (y.defined()) return with_bias(y);
     y = batched.builder().convolution(batched, inside, bias, g.stride, g.padding, g.dilation, g.transposed, g.output_padding, g.groups);
     // Without channels to read PyTorch has none to write either.
     return batched.size(1).is_const(0) ? y.builder().slice(y, 1, 0, 0) : y;

@@ -13,6 +13,12 @@ struct ConvolutionGeometry {
   sym::Expr groups = 1;
 };
 
+// What a convolution becomes where it can, as that is quicker.
+struct ConvolutionForms {
+  bool multiplies_bytes = false;  // of dequantised tensors one of integers, or their product (quantization/dequantised_convolution.h)
+  bool sums_elements = false;     // where most of the multiplications are with the margin: a sum (filter_elements.h)
+};
+
 // The geometry with an entry for each of `spatial` dims in every list. Throws Error{InvalidModel} for lists of another length.
 ConvolutionGeometry per_dim(ConvolutionGeometry geometry, size_t spatial);
 
@@ -20,9 +26,8 @@ ConvolutionGeometry per_dim(ConvolutionGeometry geometry, size_t spatial);
 void require_geometry(const Sizes& stride, const Sizes& dilation, const Sizes& padding);
 
 // x [N, C, i…], or [C, i…] and a result without N; weight [O, C/groups, k…], when transposed [C, O/groups, k…]; bias [O] or undefined. All
-// of one floating dtype, which the result has. multiplies_bytes: of dequantised tensors it is one of integers, or their product, where
-// it can be (quantization/dequantised_convolution.h). Throws Error{InvalidModel} where these do not fit.
-Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry geometry, bool multiplies_bytes = false);
+// of one floating dtype, which the result has. Throws Error{InvalidModel} where these do not fit.
+Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry geometry, ConvolutionForms forms = {});
 
 // … with a padding of dilation*(kernel - 1) zeros a dim, so that with a stride of 1 the result is as large as x: of an odd number the end
 // takes the extra one. geometry.padding is not read.

@@ -402,6 +402,7 @@ class GraphDecomposer {
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     d.has_duals = has_duals_;
     d.multiplies_bytes = options_.multiplies_bytes;
+    d.sums_elements = options_.sums_elements;
     d.flips_filters = options_.flips_filters;
     d.has_backward_weights = options_.has_backward_weights;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
