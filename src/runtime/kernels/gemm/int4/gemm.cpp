@@ -55,19 +55,19 @@ void pack_tile(const KernelCall& call, const Int4Matrix& b, int64_t tile, float*
 
 // ---- numbers before scales
 
-// The sums of groups of each row, by which their zero points are multiplied: [row][group]. Null where numbers cannot be multiplied without
-// scales: where sums may overflow, or are not finite.
-const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a) {
+// The sums of groups of each row, by which their zero points are multiplied: [row][group], or of whole rows, where nobody asks for more.
+// Null where numbers cannot be multiplied without scales: where sums may overflow, or are not finite.
+const float* sums_of_groups(const KernelCall& call, const Int4Sizes& s, int64_t groups, const FloatRows& a) {
   constexpr float kLargest = 0x1p120f;
-  float* sums = scratch_for_sums.get(s.m * b.groups);
+  float* sums = scratch_for_sums.get(s.m * groups);
   std::atomic<bool> fit = true;
   call.pool.parallel_for(s.m, 16, [&](int64_t begin, int64_t end) {
     float* copy = scratch_for_tile.get(s.k);
     for (int64_t i = begin; i < end; ++i) {
       const float* row = a.row(i, s.k, copy);
-      for (int64_t group = 0; group < b.groups; ++group) {
-        const auto [sum, magnitude] = int4_loops().sum(row + group * b.group, b.group);
-        sums[i * b.groups + group] = sum;
+      for (int64_t group = 0; group < groups; ++group) {
+        const auto [sum, magnitude] = int4_loops().sum(row + group * (s.k / groups), s.k / groups);
+        sums[i * groups + group] = sum;
         if (!(magnitude < kLargest)) fit = false;
       }
     }
@@ -119,6 +119,7 @@ struct GroupsProduct {
   // A part of the depth at a time, of which a tile of rows and the widened columns of a panel stay in the first-level cache.
   void multiply(const TileBlock& block) const {
     constexpr int64_t kSteps = 4;
+    static_assert(Int4Strip::kRow == kPanelColumns);
     const int64_t steps_of_group = std::max<int64_t>(right.group / kStepElements, 1);
     auto* const wide = reinterpret_cast<std::byte*>(scratch_for_wide_tiles.get(kPanelTiles * kSteps * kTileBytes / kWordBytes));
     for (int64_t done = 0; done < right.steps(); done += kSteps) {
@@ -127,12 +128,11 @@ struct GroupsProduct {
         widen_int4_numbers(right, j, some, wide + (j - block.first_column) * kSteps * kTileBytes);
       for (int64_t i = 0; i < block.row_tiles; ++i) {
         const std::byte* const rows = block.left + i * left_bytes();
-        for (int64_t j = block.first_column; j < block.last_column; ++j) {
-          multiply_int4_groups({rows + done * kTileBytes, parts, right.steps() * kTileBytes,
-                                wide + (j - block.first_column) * kSteps * kTileBytes, some.first, some.last, steps_of_group, right.groups,
-                                some.last == right.steps(), right.scales(j, 0), reinterpret_cast<const float*>(rows + tile_bytes()),
-                                block.sums + i * kTileSide * kPanelColumns + (j - block.first_column) * kTileSide, kPanelColumns});
-        }
+        multiply_int4_groups({rows + done * kTileBytes, parts, right.steps() * kTileBytes, wide, block.last_column - block.first_column,
+                              kSteps * kTileBytes, some.first, some.last, steps_of_group, right.groups, some.last == right.steps(),
+                              right.scales(block.first_column, 0), right.tile_size(),
+                              right.has_whole_zeros ? nullptr : reinterpret_cast<const float*>(rows + tile_bytes()),
+                              block.sums + i * kTileSide * kPanelColumns});
       }
     }
   }
@@ -143,6 +143,7 @@ void multiply_in_groups(const KernelCall& call, const Int4Sizes& s, const Int4Ma
   const GroupsProduct product = {b, a.parts()};
   auto pack = [&](int64_t first, int64_t count, std::byte* out) {
     pack_rows_in_parts(a, first, count, s.k, out);
+    if (b.has_whole_zeros) return;
     auto* sums = reinterpret_cast<float*>(out + product.tile_bytes());
     for (int64_t group = 0; group < b.groups; ++group) {
       for (int64_t i = 0; i < kTileSide; ++i) *sums++ = i < count ? group_sums[(first + i) * b.groups + group] : 0;
@@ -202,12 +203,12 @@ void multiply_in_panels(const KernelCall& call, const Cut& cut, const Int4Sizes&
   });
 }
 
-// With the sums of groups, where they can be made; else in panels.
-template <void (*kMultiply)(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a, const float* group_sums,
-                            const ProductOutput& out)>
+// With the sums of groups, where they can be made; else in panels. kTakesZeros: of numbers without their zero points, where these are whole.
+template <bool kTakesZeros, void (*kMultiply)(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
+                                              const float* group_sums, const ProductOutput& out)>
 void multiply_by_sums(const KernelCall& call, const Cut& of_panels, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
                       const ProductOutput& out) {
-  const float* const group_sums = sums_of_groups(call, s, b, a);
+  const float* const group_sums = sums_of_groups(call, s, kTakesZeros && b.has_whole_zeros ? 1 : b.groups, a);
   if (group_sums == nullptr) return multiply_in_panels(call, of_panels, s, b, a, out);
   kMultiply(call, s, b, a, group_sums, out);
 }
@@ -225,6 +226,7 @@ class Int4Plan final : public KernelPlan {
     Int4Layout layout = {s_.k, s_.n, s_.groups, call.inputs[2].data, call.inputs[3].data, {}};
     for (size_t i = 0; i < 3; ++i) std::copy_n(call.inputs[1 + i].strides, 2, layout.strides[i]);
     packed_.data = call.prepared->get(call.inputs[1].data, layout, packed_.size(), [&](float* to) { pack(call, to); });
+    packed_.has_whole_zeros = has_whole_zeros(call.pool);
   }
 
   void run(const KernelCall& call) const override {
@@ -253,6 +255,16 @@ class Int4Plan final : public KernelPlan {
     });
   }
 
+  bool has_whole_zeros(RuntimePool& pool) const {
+    std::atomic<bool> are_whole = true;
+    pool.parallel_for(tiles_of(s_.n), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end && are_whole; ++tile) {
+        if (!toroid::has_whole_zeros(packed_, tile, std::min(kTileSide, s_.n - tile * kTileSide))) are_whole = false;
+      }
+    });
+    return are_whole;
+  }
+
   Int4Sizes s_;
   Int4Matrix packed_;  // without data where it is packed in each call
   Cut of_panels_;
@@ -266,8 +278,10 @@ std::unique_ptr<const KernelPlan> plan(const KernelCall& call) {
 }  // namespace
 
 std::unique_ptr<const KernelPlan> plan_int4_panels(const KernelCall& call) { return plan<multiply_in_panels>(call); }
-std::unique_ptr<const KernelPlan> plan_int4_few_rows(const KernelCall& call) { return plan<multiply_by_sums<read_numbers>>(call); }
-std::unique_ptr<const KernelPlan> plan_int4_groups(const KernelCall& call) { return plan<multiply_by_sums<multiply_in_groups>>(call); }
+std::unique_ptr<const KernelPlan> plan_int4_few_rows(const KernelCall& call) { return plan<multiply_by_sums<false, read_numbers>>(call); }
+std::unique_ptr<const KernelPlan> plan_int4_groups(const KernelCall& call) {
+  return plan<multiply_by_sums<true, multiply_in_groups>>(call);
+}
 std::unique_ptr<const KernelPlan> plan_int4_tiles(const KernelCall& call) { return plan<multiply_in_tiles>(call); }
 
 }  // namespace toroid

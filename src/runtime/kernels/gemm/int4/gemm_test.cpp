@@ -35,7 +35,8 @@ const Int4Case kInt4Cases[] = {
 
 class Int4Product {
  public:
-  Int4Product(const Int4Case& row, DType dtype)
+  // Zero points are whole numbers times scales, some of which are 0, or any.
+  Int4Product(const Int4Case& row, DType dtype, bool has_whole_zeros = false)
       : c(row), dtype_(dtype), x_(count(c.m * c.k)), bits_(x_.size()), packed_(count(c.n * c.k / 2)) {
     auto random = [seed = uint32_t{1}]() mutable {
       seed = seed * 1664525u + 1013904223u;
@@ -50,6 +51,10 @@ class Int4Product {
     for (uint8_t& byte : packed_) byte = static_cast<uint8_t>(128 + 127 * random());
     for (std::vector<float>* parameters : {&scales_, &zeros_}) {
       for (int64_t i = 0; i < c.groups * c.n; ++i) parameters->push_back(random());
+    }
+    for (size_t i = 0; i < zeros_.size() && has_whole_zeros; ++i) {
+      scales_[i] = i % 19 == 5 ? 0 : scales_[i];
+      zeros_[i] = -(static_cast<float>(i % 17) * scales_[i]);
     }
     sum_in_double();
   }
@@ -150,11 +155,34 @@ TOROID_ON_MACHINES(Int4Weights);
 TEST_P(Int4Weights, ProductsAreRightInEachForm) {
   for (const Int4Case& row : kInt4Cases) {
     for (const DType dtype : {DType::F32, DType::BF16, DType::F16}) {
-      Int4Product product(row, dtype);
-      SCOPED_TRACE(formatted("{}, {}", row.name, to_string(dtype)));
-      product.check(1, false);
-      product.check(3, true);
+      for (const bool has_whole_zeros : {false, true}) {
+        Int4Product product(row, dtype, has_whole_zeros);
+        SCOPED_TRACE(formatted("{}, {}{}", row.name, to_string(dtype), has_whole_zeros ? ", whole zero points" : ""));
+        product.check(1, false);
+        product.check(3, true);
+      }
     }
+  }
+}
+
+// Of a scale of 3: whole zero points, and those that are none.
+TEST(Int4Matrices, SayWhetherZeroPointsAreWhole) {
+  for (const auto& [zero, expected] : {std::pair{0.0f, true},
+                                       {-3.0f, true},
+                                       {-48.0f, true},
+                                       {-51.0f, false},
+                                       {3.0f, false},
+                                       {-3.0000002f, false},
+                                       {-1.5f, false},
+                                       {INFINITY, false},
+                                       {NAN, false}}) {
+    const Int4Matrix shape = {32, 1, 32, 1, nullptr};
+    std::vector<float> data(static_cast<size_t>(shape.size()));
+    data[0] = 3;
+    data[kTileSide] = zero;
+    EXPECT_EQ(has_whole_zeros({shape.k, shape.n, shape.group, shape.groups, data.data()}, 0, 1), expected) << zero;
+    data[0] = 0;
+    EXPECT_EQ(has_whole_zeros({shape.k, shape.n, shape.group, shape.groups, data.data()}, 0, 1), zero == 0) << zero << " of no scale";
   }
 }
 

@@ -30,6 +30,26 @@ TOROID_INLINE Int4Piece piece_from(const Int4Strip& strip, int64_t step) {
   return {group, step, last - step, last == end && (!is_last_group || strip.is_last)};
 }
 
+// A piece in a pair of tiles of columns.
+struct Int4Place {
+  Int4Piece piece;
+  int64_t column, last_column;
+};
+TOROID_INLINE int64_t end_of_pair(const Int4Strip& strip, int64_t column) { return std::min(column + 2, strip.column_tiles); }
+TOROID_INLINE Int4Place first_place(const Int4Strip& strip) { return {piece_from(strip, strip.first_step), 0, end_of_pair(strip, 0)}; }
+// To the next one; false where there is none.
+TOROID_INLINE bool advance(const Int4Strip& strip, Int4Place& at) {
+  at.column = at.last_column;
+  if (at.column == strip.column_tiles) {
+    const int64_t next = at.piece.first + at.piece.steps;
+    if (next == strip.last_step) return false;
+    at.piece = piece_from(strip, next);
+    at.column = 0;
+  }
+  at.last_column = end_of_pair(strip, at.column);
+  return true;
+}
+
 #ifdef TOROID_KNOWS_AMX
 namespace native_groups {
 #define TOROID_TARGET TOROID_AVX512_AND("amx-tile,amx-bf16")

@@ -15,6 +15,8 @@ namespace toroid {
 struct Int4Matrix {
   int64_t k, n, group, groups;  // group: numbers of each but the last, which has the rest
   const float* data;
+  // Is each zero point minus a scale times a whole number from 0 to 16? Numbers without it are whole as well.
+  bool has_whole_zeros = false;
 
   static constexpr int64_t kWordNumbers = 8;
   int64_t steps() const { return steps_of(k); }
@@ -38,7 +40,10 @@ struct Int4Loops {
 };
 const Int4Loops& int4_loops(VectorSet set = vector_set());
 
-// On machines with tiles of bfloat16: steps of a tile of columns as such, scaled, or the numbers alone.
+// What Int4Matrix::has_whole_zeros says, of these columns of a tile.
+bool has_whole_zeros(const Int4Matrix& b, int64_t tile, int64_t columns);
+
+// On machines with tiles of bfloat16: steps of a tile of columns as such, scaled, or the numbers alone, without zero points that are whole.
 void widen_int4_tiles(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
 void widen_int4_numbers(const Int4Matrix& b, int64_t tile, Range steps, std::byte* to);
 

@@ -238,7 +238,7 @@ constexpr Implementation kOfInt4[] = {
      /*plan=*/plan_int4_few_rows},
     {/*name=*/"groups",
      /*description=*/"tiles of the numbers, sums of groups with their scales (AMX)",
-     /*version=*/2,
+     /*version=*/3,
      /*gate=*/
      [](const Problem& problem) -> Gate {
        const Int4Sizes sizes = sizes_of(problem);
