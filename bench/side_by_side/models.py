@@ -55,6 +55,7 @@ def build_model(spec, batch):
         import torchvision
 
         module = getattr(torchvision.models, name)()
+        fill_zero_layers(module)
     elif library == "timm":
         import timm
 
@@ -78,6 +79,13 @@ def build_model(spec, batch):
         module = module.to(torch.bfloat16)
         args = tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in args)
     return module, args
+
+
+def fill_zero_layers(module):
+    """torchvision's ViT begins with a last layer of zeros: its results would be zeros, whatever a side computed before."""
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Linear) and not layer.weight.any():
+            torch.nn.init.trunc_normal_(layer.weight, std=0.02)
 
 
 class Int8Linear(torch.nn.Module):
