@@ -133,7 +133,7 @@ void NestPrinter::print_totals_of_columns(const Sum& sum, int rows_of_sums, Arou
     if (rows_of_sums > 1) around.after.push_back(fmt::format("take_turns<W, {1}>({0}, last - first);", name, rows_of_sums));
   } else {
     around.before.push_back(
-        fmt::format("for (int64_t l = 0; l < {}; l += W) store_raw(Full<W>{{}}, {} + l, {});", row_of_block_, name, splat_identity(sum.i)));
+        fmt::format("for (int64_t l = 0; l < last - first; l += W) store_raw(Full<W>{{}}, {} + l, {});", name, splat_identity(sum.i)));
   }
 }
 
@@ -238,9 +238,9 @@ void NestPrinter::print_arg_lanes(const Accumulate& s, size_t i, ReduceOp op, st
   if (along_outer()) {
     before.push_back(fmt::format("{0} best{1}[{2}]; {3} best{1}_at[{2}];", type, i, row_of_block_, count));
     before.push_back(
-        fmt::format("for (int64_t l = 0; l < {2}; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
-                    "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{3}, W>{{}});",
-                    i, type, row_of_block_, count));
+        fmt::format("for (int64_t l = 0; l < last - first; l += W) store_raw(Full<W>{{}}, best{0} + l, vec<{1}, W>{{}}), "
+                    "store_raw(Full<W>{{}}, best{0}_at + l, ~vec<{2}, W>{{}});",
+                    i, type, count));
     body_.line(innermost, fmt::format("const int64_t best{}_lane = {} - first;", i, vector_name()));
     body_.line(innermost, fmt::format("auto best{0}_now = load_raw(Full<W>{{}}, best{0} + best{0}_lane);", i));
     body_.line(innermost, fmt::format("auto best{0}_now_at = load_raw(Full<W>{{}}, best{0}_at + best{0}_lane);", i));
