@@ -155,7 +155,7 @@ int cmd_opt(int argc, const char* const* argv) {
   std::vector<std::string> wanted;
   CompileModelOptions how;
   PassOptions options = {.costs = pass_costs()};
-  options.costs.multiplies_bytes = multiplies_bytes(machine().isa);
+  options.costs.byte_convolutions = byte_convolutions(machine().isa);
   options.costs.sums_elements = true;
   Flags flags("toroid opt", "Runs chosen passes over a program, from its text form or a .pt2 file, and prints the result.");
   flags.add_option("FILE", path, "a text form, a .pt2 file, or - for standard input").required();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "formula/quantization/byte_convolutions.h"
 #include "passes/shard/costs.h"
 #include "tensor/dtype.h"
 
@@ -21,8 +22,8 @@ struct ProductToEstimate {
 struct PassCosts {
   // Seconds of the quickest implementation. Empty: nothing is known, and passes that weigh costs change nothing.
   std::function<double(const ProductToEstimate&)> product_s = {};
-  // Whether products of bytes are quicker than those of float32.
-  bool multiplies_bytes = false;
+  // The convolutions that are quicker as products of bytes than in float32.
+  ByteConvolutions byte_convolutions = ByteConvolutions::None;
   // Whether a convolution that multiplies the margin for the most part is slower than a sum over its filters' elements.
   bool sums_elements = false;
   // Whether a transposed convolution is slower than convolutions with flipped filters.

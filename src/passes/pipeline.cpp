@@ -36,7 +36,7 @@ std::string fingerprint(const Program& program) { return sha256(to_text(program,
 // Graphs at core level are rebuilt as well, which merges equal nodes; only their text tells whether any were.
 bool decompose_program(Program& program, const PassCosts& costs) {
   const std::string before = has_operators(program) ? "" : fingerprint(program);
-  decompose(program, {.multiplies_bytes = costs.multiplies_bytes,
+  decompose(program, {.byte_convolutions = costs.byte_convolutions,
                       .sums_elements = costs.sums_elements,
                       .flips_filters = costs.flips_filters,
                       .has_backward_weights = costs.has_backward_weights});

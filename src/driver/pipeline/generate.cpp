@@ -113,7 +113,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   PassCosts costs = is_for_gpu ? gpu_pass_costs() : pass_costs();
   costs.beside = costs_beside(options);
   if (costs.beside && options.target == codegen::Target::Cuda) costs.swapped_from_bytes = kSwappedFromBytes;
-  costs.multiplies_bytes = !is_for_gpu && multiplies_bytes(isa);
+  costs.byte_convolutions = is_for_gpu ? ByteConvolutions::None : byte_convolutions(isa);
   costs.sums_elements = costs.flips_filters = costs.has_backward_weights = !is_for_gpu;
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,

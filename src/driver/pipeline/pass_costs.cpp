@@ -48,6 +48,9 @@ double gpu_product_s(const ProductToEstimate& product) {
 
 PassCosts pass_costs() { return {.product_s = product_s}; }
 PassCosts gpu_pass_costs() { return {.product_s = gpu_product_s}; }
-bool multiplies_bytes(const Isa& isa) { return isa.vnni || isa.amx; }
+ByteConvolutions byte_convolutions(const Isa& isa) {
+  if (isa.vnni || isa.amx) return ByteConvolutions::All;
+  return isa.level == IsaLevel::Avx2 ? ByteConvolutions::OfPixels : ByteConvolutions::None;
+}
 
 }  // namespace toroid

@@ -11,8 +11,8 @@ namespace toroid {
 PassCosts pass_costs();
 // On a GPU: the estimates by which its planner chooses tiles (schedule/cuda/products/product_tiles.h), with a start for each product.
 PassCosts gpu_pass_costs();
-// Is a processor with these instructions quicker with products of bytes than of float32 (PassCosts::multiplies_bytes)? Pairs of 16 bits
-// multiply no faster than float32, which has Winograd's method.
-bool multiplies_bytes(const Isa& isa);
+// PassCosts::byte_convolutions of a processor with these instructions. By AVX2 pairs of 16 bits are multiplied up to 1.5 times as fast as
+// float32, for which there is Winograd's method where filters have several elements.
+ByteConvolutions byte_convolutions(const Isa& isa);
 
 }  // namespace toroid

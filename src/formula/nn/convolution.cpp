@@ -79,7 +79,7 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, ConvolutionGeometry g, 
   if (bias.defined()) require_bias(x, bias, g.transposed ? weight.size(1) * g.groups : weight.size(0));
   return with_batch(x, spatial, [&](Tensor batched) {
     const auto with_bias = [&](Tensor y) { return bias.defined() ? y + per_channel(bias, y.rank()) : y; };
-    Tensor y = forms.multiplies_bytes ? dequantised_convolution(batched, weight, g) : Tensor();
+    Tensor y = dequantised_convolution(batched, weight, g, forms.of_bytes);
     if (y.defined()) return with_bias(y);
     const Tensor inside = without_elements_outside(batched, weight, g);
     if (forms.sums_elements) y = convolution_by_elements(batched, inside, g);

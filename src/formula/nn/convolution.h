@@ -1,6 +1,7 @@
 // Convolutions in one to three dims, and transposed ones, as one Convolution operation.
 #pragma once
 
+#include "formula/quantization/byte_convolutions.h"
 #include "graph/builder.h"
 
 namespace toroid::formula {
@@ -15,8 +16,9 @@ struct ConvolutionGeometry {
 
 // What a convolution becomes where it can, as that is quicker.
 struct ConvolutionForms {
-  bool multiplies_bytes = false;  // of dequantised tensors one of integers, or their product (quantization/dequantised_convolution.h)
-  bool sums_elements = false;     // where most of the multiplications are with the margin: a sum (filter_elements.h)
+  // Of dequantised tensors one of integers, or their product (quantization/dequantised_convolution.h).
+  ByteConvolutions of_bytes = ByteConvolutions::None;
+  bool sums_elements = false;  // where most of the multiplications are with the margin: a sum (filter_elements.h)
 };
 
 // The geometry with an entry for each of `spatial` dims in every list. Throws Error{InvalidModel} for lists of another length.

@@ -72,12 +72,14 @@ Tensor channels_second(Tensor y) {
   return y.builder().permute(y, back);
 }
 
-// Is it a product of the codes as they lie?
-bool is_of_single_elements(const BytesConvolution& c) {
-  for (const Window& window : c.windows) {
-    if (!window.kernel.is_const(1) || !window.stride.is_const(1) || !window.padding.is_const(0)) return false;
-  }
-  return true;
+// Is it a product of the codes of pixels?
+bool is_of_pixels(const BytesConvolution& c) {
+  return std::all_of(c.windows.begin(), c.windows.end(),
+                     [](const Window& window) { return window.kernel.is_const(1) && window.padding.is_const(0); });
+}
+// Of all pixels, as they lie.
+bool is_of_all_pixels(const BytesConvolution& c) {
+  return is_of_pixels(c) && std::all_of(c.windows.begin(), c.windows.end(), [](const Window& window) { return window.stride.is_const(1); });
 }
 
 // All channels in and out: windows of the codes as rows, filters as columns.
@@ -183,8 +185,8 @@ Tensor as_convolution(BytesConvolution c, sym::Expr groups) {
 
 }  // namespace
 
-Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& g) {
-  if (g.transposed || x.dtype() != DType::F32 || weight.dtype() != DType::F32) return {};
+Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& g, ByteConvolutions which) {
+  if (which == ByteConvolutions::None || g.transposed || x.dtype() != DType::F32 || weight.dtype() != DType::F32) return {};
   if (x.numel().is_const(0) || weight.numel().is_const(0)) return {};
   const std::optional<Dequantised> data = dequantised(x), filter = dequantised(weight);
   if (!data || !filter || !data->scale.defined()) return {};
@@ -195,7 +197,8 @@ Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometr
   for (size_t i = 0; i < g.stride.size(); ++i)
     bytes.windows.push_back(make_window(x.sizes()[i + 2], weight.sizes()[i + 2], g.stride[i], g.padding[i], g.dilation[i], false));
   if (g.groups.is_const(1) && has_small_windows(bytes)) return {};
-  const bool is_product = g.groups.is_const(1) && is_of_single_elements(bytes);
+  if (which == ByteConvolutions::OfPixels) return g.groups.is_const(1) && is_of_pixels(bytes) ? as_product(bytes) : Tensor();
+  const bool is_product = g.groups.is_const(1) && is_of_all_pixels(bytes);
   Tensor result = is_product ? Tensor() : as_convolution(bytes, g.groups);
   return result.defined() || !g.groups.is_const(1) ? result : as_product(bytes);
 }

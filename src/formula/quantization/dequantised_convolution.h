@@ -15,11 +15,13 @@
 #pragma once
 
 #include "formula/nn/convolution.h"
+#include "formula/quantization/byte_convolutions.h"
 
 namespace toroid::formula {
 
 // x [N, C, i…], weight [O, C, k…], both F32; the geometry has an entry a dim. [N, O, o…], without bias. Undefined where the tensors are
-// not such, where scale or zero point of x differ within it or those of the weight within an output channel.
-Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& geometry);
+// not such, where scale or zero point of x differ within it or those of the weight within an output channel, and where it is none of
+// `which`.
+Tensor dequantised_convolution(Tensor x, Tensor weight, const ConvolutionGeometry& geometry, ByteConvolutions which);
 
 }  // namespace toroid::formula

@@ -401,7 +401,7 @@ class GraphDecomposer {
     streams_.begin_node();
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     d.has_duals = has_duals_;
-    d.multiplies_bytes = options_.multiplies_bytes;
+    d.byte_convolutions = options_.byte_convolutions;
     d.sums_elements = options_.sums_elements;
     d.flips_filters = options_.flips_filters;
     d.has_backward_weights = options_.has_backward_weights;

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formula/quantization/byte_convolutions.h"
 #include "graph/builder.h"
 #include "graph/graph.h"
 
@@ -97,7 +98,8 @@ struct Decomposer {
   std::optional<TensorType> memory_type = {};
   // The graph computes forward-mode derivatives (forward_mode.h), which some operators end.
   bool has_duals = false;
-  bool multiplies_bytes = false, sums_elements = false, flips_filters = false, has_backward_weights = false;  // as of DecomposeOptions
+  ByteConvolutions byte_convolutions = ByteConvolutions::None;  // this and the next ones: as of DecomposeOptions
+  bool sums_elements = false, flips_filters = false, has_backward_weights = false;
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }
@@ -216,8 +218,8 @@ Decomposition find_decomposition(const Schema& schema);
 bool is_supported(const Schema& schema);
 
 struct DecomposeOptions {
-  // Products of bytes are quicker than those of float32: convolutions of dequantised tensors become such.
-  bool multiplies_bytes = false;
+  // The convolutions of dequantised tensors that become products of bytes, since these are quicker than those of float32.
+  ByteConvolutions byte_convolutions = ByteConvolutions::None;
   // Convolutions that multiply the margin for the most part are sums over their filters' elements (formula/nn/filter_elements.h).
   bool sums_elements = false;
   // Transposed convolutions are slower than convolutions with flipped filters, of which a stride of more than 1 takes several: inputs'

@@ -14,7 +14,7 @@ namespace {
 
 Tensor convolve(const Decomposer& d, const Args& a, const formula::ConvolutionGeometry& geometry) {
   return formula::convolution(a.tensor("input"), a.tensor("weight"), a.optional_tensor("bias"), geometry,
-                              {.multiplies_bytes = d.multiplies_bytes, .sums_elements = d.sums_elements});
+                              {.of_bytes = d.byte_convolutions, .sums_elements = d.sums_elements});
 }
 
 formula::ConvolutionGeometry geometry(const Args& a, Sizes padding, Sizes output_padding = {}, bool transposed = false) {

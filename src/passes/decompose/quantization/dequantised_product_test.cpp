@@ -11,10 +11,10 @@ namespace toroid {
 namespace {
 
 // The dtypes of the products and convolutions in a program: "i32 f32", "convolution of i32".
-std::string products_of(const std::string& inputs, const std::string& body, bool multiplies_bytes = false) {
+std::string products_of(const std::string& inputs, const std::string& body, ByteConvolutions of_bytes = ByteConvolutions::None) {
   Program program = parse_text("graph(" + inputs + ") {\n" + body + "  return y\n}");
   verify(program, Level::Import);
-  decompose(program, {.multiplies_bytes = multiplies_bytes});
+  decompose(program, {.byte_convolutions = of_bytes});
   verify(program, Level::Core);
   std::string dtypes;
   for (const Node& node : program.graph.nodes()) {
@@ -57,7 +57,7 @@ TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfIntegers) {
       "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
       "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n";
   const std::string strided = "  y: f32[2, 8, 5, 5] = aten::conv2d(f, w, none, [2, 2], [1, 1])\n";
-  EXPECT_EQ(products_of(inputs, filters + strided, true), "i32 of i8");  // of windows, where zero points may be any
+  EXPECT_EQ(products_of(inputs, filters + strided, ByteConvolutions::All), "i32 of i8");  // of windows, where zero points may be any
   EXPECT_EQ(products_of(inputs, filters + strided), "convolution of f32");
   const auto with_zeros_known = [&](int kernel, const std::string& convolution) {
     return products_of(fmt::format("x: u8[2, 6, 9, 9], q: i8[8, 6, {0}, {0}], s: f32[8]", kernel),
@@ -66,7 +66,7 @@ TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfIntegers) {
                                    "dtype.u8)\n",
                                    kernel) +
                            convolution,
-                       true);
+                       ByteConvolutions::All);
   };
   EXPECT_EQ(with_zeros_known(3, strided), "convolution of i32");
   EXPECT_EQ(with_zeros_known(1, "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w)\n"), "i32 of i8");  // of single elements
@@ -75,7 +75,7 @@ TEST(DequantisedProduct, AConvolutionOfTwoIsOneOfIntegers) {
                         "  w: f32[8, 6, 3, 3] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
                         "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor.tensor(x, e, zero, 0, 255, dtype.u8)\n"
                         "  y: f32[2, 8, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1])\n",
-                        true),
+                        ByteConvolutions::All),
             "convolution of f32");
 }
 
@@ -88,10 +88,28 @@ TEST(DequantisedProduct, AConvolutionWhoseSumsNeedMoreBitsStaysAmongFloats) {
                                    "  w: f32{} = quantized_decomposed::dequantize_per_tensor(q, 0.1, 0, -128, 127, dtype.i8)\n"
                                    "  y: f32[1, 8, 1, 1] = aten::conv2d(f, w)\n",
                                    of_image, of_filters),
-                       true);
+                       ByteConvolutions::All);
   };
   EXPECT_EQ(convolution_of(1 << 12), "convolution of i32");
   EXPECT_EQ(convolution_of((1 << 12) + 1), "convolution of f32");
+}
+
+TEST(DequantisedProduct, OfPixelsAConvolutionIsOneWhereOthersStayAmongFloats) {
+  const auto products = [](int kernel, int stride, int padding, int size, ByteConvolutions of_bytes) {
+    return products_of(
+        fmt::format("x: u8[2, 6, 9, 9], q: i8[8, 6, {0}, {0}], s: f32[8], z: i64[8]", kernel),
+        fmt::format("  w: f32[8, 6, {0}, {0}] = quantized_decomposed::dequantize_per_channel(q, s, z, 0, -128, 127, dtype.i8)\n"
+                    "  f: f32[2, 6, 9, 9] = quantized_decomposed::dequantize_per_tensor(x, 0.1, 3, 0, 255, dtype.u8)\n"
+                    "  y: f32[2, 8, {3}, {3}] = aten::conv2d(f, w, none, [{1}, {1}], [{2}, {2}])\n",
+                    kernel, stride, padding, size),
+        of_bytes);
+  };
+  constexpr auto kNone = ByteConvolutions::None, kOfPixels = ByteConvolutions::OfPixels;
+  EXPECT_EQ(products(1, 1, 0, 9, kOfPixels), "i32 of i8");
+  EXPECT_EQ(products(1, 2, 0, 5, kOfPixels), "i32 of i8");
+  EXPECT_EQ(products(1, 1, 1, 11, kOfPixels), "convolution of f32");
+  EXPECT_EQ(products(3, 1, 1, 9, kOfPixels), "convolution of f32");
+  EXPECT_EQ(products(1, 1, 0, 9, kNone), "convolution of f32");
 }
 
 TEST(DequantisedProduct, ADepthwiseConvolutionOfTwoIsOneOfIntegers) {
@@ -103,7 +121,7 @@ TEST(DequantisedProduct, ADepthwiseConvolutionOfTwoIsOneOfIntegers) {
         "  w: f32[{}, {}, 3, 3] = quantized_decomposed::dequantize_per_channel({}, 0, -128, 127, dtype.i8)\n", out, in, filters);
     const std::string convolution =
         fmt::format("  y: f32[2, {}, 9, 9] = aten::conv2d(f, w, none, [1, 1], [1, 1], [1, 1], {})\n", out, groups);
-    return products_of(inputs, data + filter + convolution, true);
+    return products_of(inputs, data + filter + convolution, ByteConvolutions::All);
   };
   EXPECT_EQ(dtypes("q, s, none", 1, 6, 6), "convolution of i32");
   EXPECT_EQ(dtypes("p, s, none", 2, 6, 3), "convolution of f32");   // other groups
