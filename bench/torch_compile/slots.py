@@ -2,21 +2,23 @@
 
     python bench/torch_compile/slots.py [--models PATTERN...] [--skip FILE...] [--threads N] [--slots N] [--timed N] [--until S]
                                         [--rounds N] [--seconds S] [--warm toroid,inductor] [--rest] [--train] [--json FILE]
+                                        [--without-inductor PATTERN...]
 
 The processors are dealt out in slots of `--threads`, threads of one core to one slot. A slot measures one model after the other, in
-processes of its own that are forked when all libraries are imported, so that first calls have none of that in them:
+processes of its own that are forked when all libraries are imported, so that cold first calls have none of that in them:
 
 - by toroid and by Inductor a first call with an empty cache ("cold"), and the difference from eager's results (with --train its gradients),
 - the steady states of both and of eager PyTorch in turns, `--rounds` times for `--seconds` each; a time is the least of its medians. Only
   `--timed` slots do so at once, for threads of one core share its tiles (AMX), which compilers do not use,
-- a first call in a new process ("warm") by the backends of `--warm`.
+- a first call by the backends of `--warm` in an interpreter that is started for it, with what the backend imports ("warm"); and the most
+  memory that such a process has had.
 
 With --rest nothing is timed before all models are compiled, and then one after the other on the same `--threads` processors; nothing is
-compiled anew. Each model is compiled on one processor meanwhile, as many at once as there are: first calls take longer then. Compilers on
-other processors cost a program in tiles much more of its speed than one in vectors.
+compiled anew. As many models are compiled at once as there are processors: first calls take longer then. Compilers on other processors
+cost a program in tiles much more of its speed than one in vectors. At the end come the warm first calls, on all slots at once.
 
-No model is begun after `--until` seconds, and what is not compiled a minute later is given up. `--skip` leaves out the models of earlier
-results.
+No model is begun after `--until` seconds, and what Inductor has not compiled a minute later, or is not to compile (`--without-inductor`),
+is timed beside eager PyTorch alone. `--skip` leaves out the models of earlier results.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
 """
 
@@ -29,6 +31,8 @@ import json
 import multiprocessing
 import os
 import queue
+import resource
+import subprocess
 import sys
 import tempfile
 import threading
@@ -131,6 +135,51 @@ def _work(name: str, backend: str, folder: str, threads: int, train: bool, pipe,
         os._exit(0)
 
 
+def _call_first(name: str, backend: str, threads: int, train: bool) -> None:
+    """Prints what a first call of the model is like in this interpreter, which has imported nothing for it: seconds of the call, of the
+    process, and the most bytes that this has had in memory."""
+    import torch
+
+    import models
+
+    torch.set_num_threads(threads)
+    model, positional, named = models.make(name)
+    model.train(train)
+    with torch.set_grad_enabled(train):
+        begin = time.perf_counter()
+        if backend == "toroid":
+            import toroid.torch  # noqa: F401: registers the backend
+        result = torch.compile(model, backend=backend)(*positional, **named)
+        if train:
+            import run
+
+            run._loss(result).backward()
+        first_s = time.perf_counter() - begin
+    with open("/proc/self/stat", encoding="ascii") as stat, open("/proc/uptime", encoding="ascii") as uptime:
+        started_s = int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        process_s = float(uptime.read().split()[0]) - started_s
+    peak_bytes = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"first_s": first_s, "process_s": process_s, "peak_bytes": peak_bytes}), flush=True)
+    os._exit(0)
+
+
+def first_call_in_new_process(name: str, backend: str, folder: str, processors: list[int], train: bool) -> dict:
+    """What _call_first prints, with the caches of the folder. Throws RuntimeError where there is none."""
+    command = [sys.executable, os.path.abspath(__file__), "--first", name, backend, "--threads", str(len(processors))]
+    try:
+        done = subprocess.run(
+            command + ["--train"] * train,
+            env=os.environ | {"TOROID_CACHE_DIR": f"{folder}/toroid", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            preexec_fn=lambda: os.sched_setaffinity(0, processors),
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        raise RuntimeError(f"{backend}: no first call in a new process: {error}") from error
+
+
 class Worker:
     """A process with a model that one backend compiles."""
 
@@ -170,46 +219,75 @@ class Worker:
 
 
 def measure(name: str, timing, arguments: argparse.Namespace):
-    """A generator of two steps, which gives the model's result: by the first one it has been compiled, by the second one timed."""
-    result: dict = {"model": name, "train": arguments.train, "cold_s": {}, "warm_s": {}, "difference": {}, "seconds": {}}
+    """A generator of three steps, which gives the model's result: it is compiled, timed, and called first in new processes, on the
+    processors that are sent for the last one."""
+    result: dict = {"model": name, "train": arguments.train, "difference": {}, "seconds": {}}
+    result |= {"cold_s": {}, "warm_s": {}, "process_s": {}, "peak_bytes": {}}
     workers: dict[str, Worker] = {}
+    backends = [backend for backend in BACKENDS if backend == "toroid" or not _matches(name, arguments.without_inductor)]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
 
-        def start(backend: str) -> tuple[Worker, dict]:
-            worker = Worker(name, backend, folder, arguments.threads, arguments.train)
-            stack.callback(worker.end)
-            return worker, worker.answer(max(arguments.end + 60 - time.monotonic(), 1) if arguments.rest else LONGEST_S)
-
         def compile_all() -> None:
-            for backend in BACKENDS:
-                workers[backend], first = start(backend)
+            for backend in backends:
+                worker = Worker(name, backend, folder, arguments.threads, arguments.train)
+                stack.callback(worker.end)
+                first = worker.answer(max(arguments.end + 60 - time.monotonic(), 1) if arguments.rest else LONGEST_S)
+                workers[backend] = worker
                 result["cold_s"][backend], result["difference"][backend] = first["first_s"], first["difference"]
 
         def time_all() -> None:
+            order = [(each, each) for each in workers] + [("eager", "toroid")] * ("toroid" in workers)
             with timing:
                 for worker in workers.values() if arguments.rest else ():
                     worker.move(processors_of_slots(arguments.threads)[0])
                 for turn in range(arguments.rounds):
-                    order = [("toroid", "toroid"), ("inductor", "inductor"), ("eager", "toroid")]
                     for timed, backend in order if turn % 2 == 0 else reversed(order):
                         median = workers[backend].measure(timed, arguments.seconds)
                         result["seconds"][timed] = min(median, result["seconds"].get(timed, median))
+            for worker in workers.values():
+                worker.end()
+
+        def call_first(processors: list[int]) -> None:
             for backend in arguments.warm:
-                workers[backend].end()
-                result["warm_s"][backend] = start(backend)[1]["first_s"]
+                if backend in result["seconds"]:
+                    found = first_call_in_new_process(name, backend, folder, processors, arguments.train)
+                    result["warm_s"][backend], result["process_s"][backend] = found["first_s"], found["process_s"]
+                    result["peak_bytes"][backend] = found["peak_bytes"]
 
-        for step in (compile_all, time_all):
+        sent = None
+        for step in (compile_all, time_all, call_first):
             try:
-                if "error" not in result:
-                    step()
+                step(*[] if sent is None else [sent])
             except (RuntimeError, OSError) as error:
-                result["error"] = str(error)
-            yield result
+                result["error"] = f"{result['error']}; {error}" if "error" in result else str(error)
+            sent = yield result
 
 
-def _slot(processors: list[int], names, results, timing, all_compiled, arguments: argparse.Namespace) -> None:
+def _matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def _slot(processors: list[int], own, names, results, timing, barriers: list, arguments: argparse.Namespace) -> None:
+    """Measures models of `names`. processors: those of its first calls in new processes, for which it takes the lock `own`."""
     everywhere = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, processors)
+
+    def wait_for_others(barrier) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):  # not for ever for a slot that died
+            barrier.wait(min(max(arguments.end - time.monotonic(), 0) + 150, 86400))
+
+    def time_and_call(models: list) -> None:
+        os.sched_setaffinity(0, everywhere if arguments.rest else processors)
+        for model in models:
+            results.put(next(model))
+        if arguments.rest:
+            wait_for_others(barriers[1])
+        for model in models:
+            with own:
+                results.put(model.send(processors))
+            model.close()
+
+    if not arguments.rest:
+        os.sched_setaffinity(0, processors)
     waiting = []
     for name in iter(names.get, None):
         if time.monotonic() > arguments.end:
@@ -219,15 +297,10 @@ def _slot(processors: list[int], names, results, timing, all_compiled, arguments
         if arguments.rest:
             waiting.append(model)
         else:
-            results.put(next(model))
-            model.close()
-    os.sched_setaffinity(0, everywhere)
+            time_and_call([model])
     if arguments.rest:
-        with contextlib.suppress(threading.BrokenBarrierError):  # not for ever for a slot that died
-            all_compiled.wait(min(max(arguments.end - time.monotonic(), 0) + 70, 86400))
-    for model in waiting:
-        results.put(next(model))
-        model.close()
+        wait_for_others(barriers[0])
+        time_and_call(waiting)
     results.put(None)
 
 
@@ -237,8 +310,9 @@ def is_right(result: dict) -> bool:
 
 def line_of(result: dict) -> str:
     text = f"{result['model']:45}"
-    for what in ("cold_s", "warm_s"):
+    for what in ("cold_s", "warm_s", "process_s"):
         text += "".join(f" {what[:-2]} {backend} {seconds:.1f} s" for backend, seconds in result[what].items())
+    text += "".join(f" peak {backend} {count / 2**20:.0f} MiB" for backend, count in result["peak_bytes"].items())
     times = result["seconds"]
     text += "".join(f" {backend} {1e3 * seconds:.3f} ms" for backend, seconds in times.items())
     text += "".join(f" {other}/toroid {times[other] / times['toroid']:.2f}" for other in times if other != "toroid")
@@ -250,14 +324,15 @@ def summary(results: list[dict]) -> str:
     import run
 
     lines = [f"{len(results)} models, {sum(map(is_right, results))} with eager's results"]
-    for what, other in (("seconds", "inductor"), ("seconds", "eager"), ("cold_s", "inductor"), ("warm_s", "inductor")):
+    pairs = [("seconds", "inductor"), ("seconds", "eager")]
+    for what, other in pairs + [(what, "inductor") for what in ("cold_s", "warm_s", "process_s", "peak_bytes")]:
         ratios = [r[what][other] / r[what]["toroid"] for r in results if {other, "toroid"} <= r[what].keys()]
         if ratios:
             lines.append(
                 f"{what} of {other} / toroid: geometric mean {run._mean(ratios):.2f}, at least {min(ratios):.2f}, "
                 f"{sum(ratio < 0.95 for ratio in ratios)} of {len(ratios)} under 0.95"
             )
-    for what in ("cold_s", "warm_s"):
+    for what in ("cold_s", "warm_s", "process_s"):
         for backend in BACKENDS:
             times = [r[what][backend] for r in results if backend in r[what]]
             if times:
@@ -286,6 +361,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=["*"], help="in this order")
     parser.add_argument("--skip", nargs="*", default=[])
+    parser.add_argument("--without-inductor", nargs="*", default=[])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--slots", type=int, default=0, help="0: all that the machine has")
     parser.add_argument("--timed", type=int, default=2, help="slots that time steady states at once")
@@ -293,13 +369,16 @@ def main() -> None:
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.15)
-    parser.add_argument("--warm", type=lambda text: text.split(",") if text else [], default=["toroid"])
+    parser.add_argument("--warm", type=lambda text: text.split(",") if text else [], default=[])
     parser.add_argument("--train", action="store_true", help="steps of training, with their optimizer")
     parser.add_argument("--json")
+    parser.add_argument("--first", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.first:
+        _call_first(*arguments.first, arguments.threads, arguments.train)
     arguments.end = time.monotonic() + arguments.until
     if arguments.rest:
-        arguments.timed, arguments.warm = 1, []
+        arguments.timed = 1
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOROID_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"):
         os.environ[variable] = str(arguments.threads)
     os.environ |= {"TORCH_WARM_POOL": "0", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -313,33 +392,38 @@ def main() -> None:
     known = models.EPOCHS + models.TRAINING if arguments.train else models.all_names()
     chosen = dict.fromkeys(name for pattern in arguments.models for name in known if fnmatch.fnmatch(name, pattern))
     names, results, timing = fork.SimpleQueue(), fork.Queue(), fork.Semaphore(arguments.timed)
-    slots = processors_of_slots(1 if arguments.rest else arguments.threads)[: arguments.slots or None]
+    groups = processors_of_slots(arguments.threads)
+    slots = [group for group in groups for _ in range(arguments.threads if arguments.rest else 1)][: arguments.slots or None]
+    locks = {group[0]: fork.Lock() for group in groups}
     for name in [name for name in chosen if name not in skipped] + [None] * len(slots):
         names.put(name)
     headers = fork.Process(target=_compile_headers)
     headers.start()
     headers.join()
-    all_compiled = fork.Barrier(len(slots))
-    running = [fork.Process(target=_slot, args=(slot, names, results, timing, all_compiled, arguments)) for slot in slots]
+    barriers = [fork.Barrier(len(slots)) for _ in range(2)]
+    running = [
+        fork.Process(target=_slot, args=(slot, locks[slot[0]], names, results, timing, barriers, arguments)) for slot in slots
+    ]
     for slot in running:
         slot.start()
-    found, open_slots = [], len(running)
+    found: dict[str, dict] = {}
+    open_slots = len(running)
     while open_slots and (arguments.rest or time.monotonic() < arguments.end + 60):
         with contextlib.suppress(queue.Empty):
             result = results.get(timeout=1)
             if result is None:
                 open_slots -= 1
                 continue
-            found.append(result)
+            found[result["model"]] = result
             print(line_of(result), flush=True)
             if arguments.json:
                 with open(arguments.json, "w", encoding="utf-8") as file:
-                    json.dump(found, file, indent=1)
-    print(summary(found), flush=True)
+                    json.dump(list(found.values()), file, indent=1)
+    print(summary(list(found.values())), flush=True)
     for slot in running:
         slot.kill()
     sys.stdout.flush()
-    os._exit(0 if all(map(is_right, found)) else 1)
+    os._exit(0 if all(map(is_right, found.values())) else 1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,198 @@
+"""What a call of torch.compile(backend="toroid") costs beside its work: tiny models, beside Inductor and eager PyTorch.
+
+    python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--rounds N] [--seconds S] [--threads N]
+                                           [--json FILE]
+
+Of each case each backend has a process of its own, which compiles it. Then they are timed in turns, `--rounds` times for `--seconds`
+each: the time of a call, with Dynamo's guards and AOTAutograd's part, is the least of the rounds' medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import json
+import multiprocessing
+import os
+import tempfile
+from typing import Callable
+
+fork = multiprocessing.get_context("fork")
+
+
+def _module(parameters: int):
+    import torch
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factors = torch.nn.ParameterList(torch.nn.Parameter(torch.rand(8)) for _ in range(parameters))
+
+        def forward(self, x):
+            for factor in self.factors:
+                x = x * factor
+            return x
+
+    return Scaled()
+
+
+def _inference(model, *given) -> Callable:
+    """What makes the timed function of a compiled twin of the model."""
+
+    def made(compile):
+        import torch
+
+        call = compile(model)
+
+        def step():
+            with torch.no_grad():
+                return call(*given)
+
+        return step
+
+    return made
+
+
+def _training(model, *given) -> Callable:
+    def made(compile):
+        call = compile(model)
+
+        def step():
+            for parameter in model.parameters():
+                parameter.grad = None
+            call(*given).sum().backward()
+
+        return step
+
+    return made
+
+
+def cases() -> dict[str, Callable]:
+    """By name: what makes, of a function that compiles, the function to time."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+
+    def views(x):
+        y = x * 2
+        return y, y[2:], y.view(2, 4).t(), x[1:]
+
+    def update(state, x):
+        state.mul_(0.9).add_(x)
+        return state.sum()
+
+    marked = torch.rand(9)
+    torch._dynamo.mark_dynamic(marked, 0)
+    perceptron = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    return {
+        "pointwise, 1 parameter": _inference(_module(1), torch.rand(8)),
+        "pointwise, 50 parameters": _inference(_module(50), torch.rand(8)),
+        "pointwise, dynamic size": _inference(lambda x: x.sin() + x.shape[0], marked),
+        "four views": _inference(views, torch.rand(8)),
+        "an update in place": _inference(update, torch.rand(8), torch.rand(8)),
+        "dropout": _inference(lambda x: torch.nn.functional.dropout(x, 0.5), torch.rand(8)),
+        "perceptron, 4 x 8": _inference(perceptron, torch.rand(4, 8)),
+        "perceptron, 4 x 8, training": _training(perceptron, torch.rand(4, 8)),
+        "batch norm, training": _training(nn.BatchNorm1d(8), torch.rand(4, 8)),
+        "50 parameters, training": _training(_module(50), torch.rand(8)),
+    }
+
+
+def _work(name: str, backend: str, threads: int, folder: str, pipe) -> None:
+    """Compiles the case, says so, then answers each number of seconds by the median of the calls in that time."""
+    import torch
+
+    import run
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    os.environ["TOROID_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/toroid", f"{folder}/inductor"
+    torch.set_num_threads(threads)
+    try:
+        step = cases()[name]((lambda f: f) if backend == "eager" else (lambda f: torch.compile(f, backend=backend)))
+        for _ in range(3):
+            step()
+        pipe.send("ready")
+        while True:
+            pipe.send(run._median_s(step, pipe.recv()))
+    except EOFError:
+        pass
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            pipe.send(f"failed: {type(error).__name__}: {error}"[:500])
+    finally:
+        os._exit(0)
+
+
+class _Worker:
+    def __init__(self, name: str, backend: str, threads: int, folder: str) -> None:
+        self.name, self.backend = name, backend
+        self.pipe, theirs = fork.Pipe()
+        self.process = fork.Process(target=_work, args=(name, backend, threads, folder, theirs))
+        self.process.start()
+        theirs.close()
+
+    def answer(self):
+        answer = self.pipe.recv()
+        if isinstance(answer, str) and answer != "ready":
+            raise RuntimeError(f"{self.name} by {self.backend}: {answer}")
+        return answer
+
+    def measure(self, seconds: float) -> float:
+        self.pipe.send(seconds)
+        return self.answer()
+
+
+def measure(name: str, backends: list[str], folder: str, arguments: argparse.Namespace) -> dict[str, float]:
+    """Seconds of a call by backend. Throws RuntimeError where one fails."""
+    workers = [_Worker(name, backend, arguments.threads, folder) for backend in backends]
+    times: dict[str, float] = {}
+    try:
+        for worker in workers:
+            worker.answer()
+        for turn in range(arguments.rounds):
+            for worker in workers if turn % 2 == 0 else reversed(workers):
+                median = worker.measure(arguments.seconds)
+                times[worker.backend] = min(median, times.get(worker.backend, median))
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.join()
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="*", default=["*"])
+    parser.add_argument("--backends", default="toroid,inductor,eager")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    os.environ |= {"TORCH_WARM_POOL": "0", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(arguments.threads)}
+    import torch._inductor.compile_fx  # noqa: F401: once, for all processes
+
+    import run
+    import toroid.torch  # noqa: F401: registers the backend
+
+    names = [name for name in cases() if any(fnmatch.fnmatch(name, pattern) for pattern in arguments.cases)]
+    backends = arguments.backends.split(",")
+    found: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            times = found[name] = measure(name, backends, folder, arguments)
+            print(f"{name:30}" + "".join(f" {backend} {1e6 * times[backend]:7.1f} us" for backend in backends), end="")
+            print("".join(f" {b}/toroid {times[b] / times['toroid']:.2f}" for b in backends if "toroid" in times and b != "toroid"), flush=True)
+    for backend in backends:
+        if backend != "toroid" and "toroid" in backends:
+            ratios = [times[backend] / times["toroid"] for times in found.values()]
+            print(f"{backend} / toroid: geometric mean {run._mean(ratios):.2f}, at least {min(ratios):.2f}")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
