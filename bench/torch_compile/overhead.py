@@ -184,7 +184,8 @@ def main() -> None:
         for name in names:
             times = found[name] = measure(name, backends, folder, arguments)
             print(f"{name:30}" + "".join(f" {backend} {1e6 * times[backend]:7.1f} us" for backend in backends), end="")
-            print("".join(f" {b}/toroid {times[b] / times['toroid']:.2f}" for b in backends if "toroid" in times and b != "toroid"), flush=True)
+            others = [backend for backend in backends if "toroid" in times and backend != "toroid"]
+            print("".join(f" {other}/toroid {times[other] / times['toroid']:.2f}" for other in others), flush=True)
     for backend in backends:
         if backend != "toroid" and "toroid" in backends:
             ratios = [times[backend] / times["toroid"] for times in found.values()]

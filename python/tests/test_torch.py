@@ -120,6 +120,48 @@ def test_strides_that_leave_gaps_are_eagers():
                 assert torch.equal(actual, expected) and actual.stride() == expected.stride()
 
 
+def _views_of_gaps(x):
+    result = torch.empty_strided(x.shape, x.stride())
+    result[:] = x + x
+    return result, result[1:], result.t()
+
+
+def _views_of_a_layer_norm(x):
+    y = F.conv2d(x, torch.ones(6, 3, 3, 3), padding=1, stride=2).permute(0, 2, 3, 1)
+    y = F.layer_norm(y, y.shape[-1:])  # its strides have max(1, size) in the place of sizes
+    return y.permute(0, 3, 1, 2), y.flatten(1)
+
+
+@torch.library.custom_op("toroid_test::copied", mutates_args=())
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@_copied.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def _views_of_what_runs_in_eager(x):
+    y = torch.ops.toroid_test.copied(x.repeat(1, 2))  # its sizes are 2 * s, and no size is s
+    return y, y[:, 1:3]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "function, shape", [(_views_of_gaps, (6, 9)), (_views_of_a_layer_norm, (2, 3, 8, 8)), (_views_of_what_runs_in_eager, (4, 5))]
+)
+@pytest.mark.filterwarnings("ignore::toroid.torch.FallbackWarning")
+def test_outputs_that_are_views_of_one_tensor_share_its_memory(function, shape, dynamic):
+    x = torch.randn(shape)
+    x = x[:, :4] if len(shape) == 2 else x
+    actual, expected = torch.compile(function, backend="toroid", dynamic=dynamic)(x), function(x)
+    for a, e in zip(actual, expected):
+        close(a, e)
+        assert a.stride() == e.stride() and a.storage_offset() == e.storage_offset()
+    assert len({a.untyped_storage().data_ptr() for a in actual}) == 1
+
+
 def test_fewer_reflectors_than_columns():
     for rows in (2, 0):
         a, tau = torch.geqrf(torch.randn(3, rows, 5))

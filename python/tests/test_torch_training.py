@@ -398,3 +398,23 @@ def test_gradients_of_extrema_find_what_equals_them():
         expected.backward(given)
         ours.backward(given)
         close(twin.grad, x.grad)
+
+
+def test_a_gradient_is_told_that_what_it_reads_was_written_to():
+    def input_itself(x, w):
+        return x * w, w
+
+    def view_of_an_input(x, w):
+        return (x @ w).sin() @ w.t(), w
+
+    def view_of_a_result(x, w):
+        y = x.exp()
+        return y.t() @ w.sin(), y
+
+    for function in (input_itself, view_of_an_input, view_of_a_result):
+        for call in (function, compiled(function)):
+            result, written = call(torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True))
+            with torch.no_grad():
+                written.mul_(2)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                result.sum().backward()

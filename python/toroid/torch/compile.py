@@ -46,7 +46,7 @@ def compile_whole(
         written_as, name, lambda node: kind == "backward" and "tangent" in node.name, frozen, saved_layouts.by_name(orders or {})
     )
     if not graph.results:
-        return make_call(graph, None)
+        return make_call(graph, None, is_kept=kind == "forward")
     written = time.perf_counter()
     log.debug("%s:\n%s", name, graph.text)
     try:
@@ -55,7 +55,8 @@ def compile_whole(
         raise Refused(_reason(error), _node_of(error, gm)) from error
     except errors.SetupError as error:
         raise Refused(_reason(error), is_of_setup=True) from error
-    call = make_call(graph, program, not_captured if attention_dropout.are_tied(gm.graph) else _boxed(gm))
+    eager = not_captured if attention_dropout.are_tied(gm.graph) else _boxed(gm)
+    call = make_call(graph, program, eager, is_kept=kind == "forward")
     log.info("%s: text %.3f s, compiled in %.3f s: %s", name, written - begin, time.perf_counter() - written, program.facts)
     return call
 

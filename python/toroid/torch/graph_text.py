@@ -111,7 +111,7 @@ class GraphText:
     inputs: list[int]  # positions of the graph's inputs that the program takes
     outputs: list[Output]
     results: list[Output]  # the outputs that the program computes, in its order
-    symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim)
+    symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim, factor, added)
     is_random: bool  # it draws random numbers
     lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated, or may be
     layouts: dict[int, tuple] = dataclasses.field(default_factory=dict)  # of inputs by position: dims from the outermost in memory on
@@ -157,6 +157,16 @@ def expression(value: Any) -> Any:
     return expr
 
 
+def symbol_in_size(size: Any) -> tuple | None:
+    """(symbol, factor, added) of a size that is symbol * factor + added; else None."""
+    if not isinstance(size, sympy.Expr) or len(size.free_symbols) != 1:
+        return None
+    (symbol,) = size.free_symbols
+    factor, added = size.coeff(symbol, 1), size.coeff(symbol, 0)
+    is_sum = factor.is_Integer and added.is_Integer and factor > 0 and size == symbol * factor + added
+    return (symbol, int(factor), int(added)) if is_sum else None
+
+
 def is_float_symbol(symbol: Any) -> bool:
     return str(symbol).startswith(("zf", "zuf"))
 
@@ -178,6 +188,20 @@ def _float(value: float) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
+def _is_max_with_one(expr: Any) -> bool:
+    return type(expr).__name__ == "Max" and len(expr.args) == 2 and 1 in expr.args
+
+
+def _are_equal(stride: Any, expected: Any) -> bool:
+    """Of a tensor with elements. Some of PyTorch's strides have max(size, 1) where others have the size."""
+    if stride == expected:
+        return True
+    if not isinstance(stride, sympy.Expr):
+        return False
+    plain = stride.replace(_is_max_with_one, lambda expr: next(each for each in expr.args if each != 1))
+    return plain == expected or sympy.expand(plain - expected) == 0
+
+
 def is_contiguous(sizes: Any, strides: Any) -> bool:
     """PyTorch's rule for row-major order without gaps, on expressions: strides of dims of size 1 do not matter."""
     if any(size == 0 for size in sizes):
@@ -186,7 +210,7 @@ def is_contiguous(sizes: Any, strides: Any) -> bool:
     for size, stride in zip(reversed(sizes), reversed(strides)):
         if size == 1:
             continue
-        if stride != expected:
+        if not _are_equal(stride, expected):
             return False
         expected = expected * size
     return True
@@ -200,7 +224,7 @@ def _order(sizes: Any, strides: Any, hints: Any) -> tuple | None:
     inner = [d for d in order if sizes[d] != 1]
     expected: Any = 1
     for d in reversed(inner):
-        if strides[d] != expected:
+        if not _are_equal(strides[d], expected):
             return None
         expected = expected * sizes[d]
     # Dims of size 1 stay where they are among the others as far as their strides tell.
@@ -572,6 +596,7 @@ class _Writer:
         header: list[str] = []
         numbers: dict[Any, int] = {}
         sizes: dict[Any, tuple] = {}
+        parts_of_sizes: dict[Any, tuple] = {}
         layouts: dict[int, tuple] = {}
         of_shapes: set = set()
         is_on_cpu = False
@@ -603,8 +628,10 @@ class _Writer:
                 for d, size in enumerate(value.shape):
                     expr = expression(size)
                     if not isinstance(expr, int) and expr.is_symbol:
-                        sizes.setdefault(expr, (position, d))
-        defined = {symbol for symbol, (position, _) in sizes.items() if position in set(taken)}
+                        sizes.setdefault(expr, (position, d, 1, 0))
+                    elif (found := symbol_in_size(expr)) is not None:
+                        parts_of_sizes.setdefault(found[0], (position, d, *found[1:]))
+        defined = {symbol for symbol, (position, *_) in sizes.items() if position in set(taken)}
         for node in self.gm.graph.nodes:
             if node.op in ("placeholder", "output") or node not in needed:
                 continue
@@ -647,7 +674,7 @@ class _Writer:
         text += [f"graph({', '.join(header)}) {{"] + bindings + self.body
         text += [f"  return {', '.join(returned)}", "}", ""]
         known = {symbol: ("number", position) for symbol, position in numbers.items()}
-        for symbol, place in sizes.items():
+        for symbol, place in (*sizes.items(), *parts_of_sizes.items()):
             known.setdefault(symbol, ("size", *place))
         lazy = []
         for i, node in enumerate(placeholders):
@@ -720,7 +747,7 @@ class _Writer:
         self.hidden = {}
         for output_of in outputs:
             if output_of.kind == "view_of" and output_of.value not in computed and output_of.value not in self.hidden:
-                self.hidden[output_of.value] = Output("program", value=output_of.value)
+                self.hidden[output_of.value] = self.with_gaps(output_of.value, output_of.value.meta["val"])
         for output_of in outputs:
             if output_of.kind != "view_of":
                 continue
@@ -736,7 +763,9 @@ class _Writer:
             for node in self.gm.graph.nodes:
                 value = node.meta.get("val") if node.op == "placeholder" else None
                 candidates = value.shape if isinstance(value, torch.Tensor) else [value]
-                self.argument_symbols.update(expr for each in candidates if isinstance(expr := expression(each), sympy.Symbol))
+                for each in candidates:
+                    found = symbol_in_size(expression(each)) if isinstance(value, torch.Tensor) else None
+                    self.argument_symbols |= {found[0]} if found else {expression(each)}
         return all(getattr(each, "free_symbols", set()) <= self.argument_symbols for each in expressions)
 
     def plan_number(self, node: Any, value: Any, positions: dict) -> Output:
@@ -762,8 +791,12 @@ class _Writer:
             return made
         if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
             return made
-        if not is_input and (dims_in_memory(held) is None or (bases[base] == 1 and dims_in_memory(value) is not None)):
-            return made
+        if not is_input:
+            has_gaps = dims_in_memory(held) is None
+            if has_gaps and not self.with_gaps(base, held).stride:
+                return made
+            if bases[base] == 1 and dims_in_memory(value) is not None:
+                return made
         return Output(
             "view" if is_input else "view_of",
             positions.get(base, -1),

@@ -44,7 +44,8 @@ def _view(tensor: torch.Tensor, size: tuple, stride: tuple, offset: int) -> torc
     return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
 
 
-# The same without a dispatch, for tensors that are neither conjugated nor negated.
+# The same without a dispatch, for tensors that are neither conjugated nor negated. The view has a version of its own, so nobody is told
+# when the tensor is written to.
 _quick_view = getattr(torch._C._dynamo.guards, "_reinterpret_tensor", _view)
 
 
@@ -82,9 +83,10 @@ def not_captured(args: list) -> list:
     )
 
 
-def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> Callable[[list], list]:
+def make_call(graph: GraphText, program: Any, eager: Callable | None = None, is_kept: bool = False) -> Callable[[list], list]:
     """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments. eager: the same in eager
-    PyTorch, for calls that a program on a GPU cannot be."""
+    PyTorch, for calls that a program on a GPU cannot be. is_kept: results are kept for a gradient, which has to know when they are written
+    to, as by way of the tensors that they are views of."""
     is_on_gpu = program is not None and graph.gpu is not None and program.is_for_gpu
     if program is not None:
         program.set_outputs(
@@ -97,14 +99,19 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         gpu.programs.add(program)
     mentioned: dict[Any, None] = {}
     for output in graph.outputs:
-        for value in (*output.size, *output.stride, output.offset, output.value):
+        base = () if output.base is None else output.base.stride
+        for value in (*output.size, *output.stride, *base, output.offset, output.value):
             for symbol in getattr(value, "free_symbols", ()):
                 mentioned.setdefault(symbol)
     lines = ["def call(args):"]
     names = {symbol: symbol for symbol in mentioned}
     for symbol in mentioned:
         kind, *place = graph.symbols[symbol]
-        lines.append(f"    {symbol} = args[{place[0]}]" + (f".size({place[1]})" if kind == "size" else ""))
+        value = f"args[{place[0]}]"
+        if kind == "size":
+            _, d, factor, added = place
+            value = f"({value}.size({d}) - {added}) // {factor}" if (factor, added) != (1, 0) else f"{value}.size({d})"
+        lines.append(f"    {symbol} = {value}")
     if program is not None and graph.results:
         given = "args"
         if graph.lazy:
@@ -119,9 +126,13 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
         else:
             lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
         lines += ["    except InputError as error:", "        raise CallError(str(error)) from error"]
+    # What others are views of gets the strides that leave gaps once.
+    with_gaps = {output.base.index: output.base for output in graph.outputs if output.base is not None and output.base.stride}
+    for i, base in with_gaps.items():
+        lines.append(f"    made[{i}] = with_strides(made[{i}], {tuple_text(base.stride, names)})")
     texts: list[str] = []
     for i, output in enumerate(graph.outputs):
-        texts.append(_output(output, names, graph.lazy))
+        texts.append(_output(output, names, graph.lazy, is_kept))
     for i in sorted({output.index for output in graph.outputs if output.kind in ("argument", "view")}):
         lines.append(f"    a{i} = args[{i}]")
     lines.append("    args.clear()")
@@ -147,7 +158,8 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None) -> 
     return call
 
 
-def _output(output: Output, names: dict, lazy: list[int]) -> str:
+def _output(output: Output, names: dict, lazy: list[int], is_kept: bool) -> str:
+    quick_view = "view" if is_kept else "quick_view"
     if output.kind == "program" and output.stride:
         return f"with_strides(made[{output.index}], {tuple_text(output.stride, names)})"
     if output.kind == "program":
@@ -158,9 +170,9 @@ def _output(output: Output, names: dict, lazy: list[int]) -> str:
         return f"o{output.index}"
     if output.kind == "view":
         size, stride = tuple_text(output.size, names), tuple_text(output.stride, names)
-        view = "view" if output.index in lazy else "quick_view"
+        view = "view" if output.index in lazy else quick_view
         return f"{view}(a{output.index}, {size}, {stride}, {_number(output.offset, names)})"
     if output.kind == "view_of_result":
         size, stride = tuple_text(output.size, names), tuple_text(output.stride, names)
-        return f"quick_view(made[{output.base.index}], {size}, {stride}, {_number(output.offset, names)})"
+        return f"{quick_view}(made[{output.base.index}], {size}, {stride}, {_number(output.offset, names)})"
     return _number(output.value, names)
