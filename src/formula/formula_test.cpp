@@ -3,11 +3,11 @@
 
 #include "base/error_for_test.h"
 #include "formula/backward/activation_backward.h"
+#include "formula/convolution/convolution.h"
 #include "formula/math/einsum.h"
 #include "formula/movement/scattering.h"
 #include "formula/nn/activation.h"
 #include "formula/nn/attention.h"
-#include "formula/nn/convolution.h"
 #include "formula/nn/grid_sampling.h"
 #include "formula/nn/normalization.h"
 #include "formula/nn/pooling.h"

@@ -10,7 +10,7 @@
 
 #include <array>
 
-#include "formula/nn/convolution.h"
+#include "formula/convolution/convolution.h"
 
 namespace toroid::formula {
 

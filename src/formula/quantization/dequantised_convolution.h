@@ -14,7 +14,7 @@
 // those whose filters have zero points.
 #pragma once
 
-#include "formula/nn/convolution.h"
+#include "formula/convolution/convolution.h"
 #include "formula/quantization/byte_convolutions.h"
 
 namespace toroid::formula {

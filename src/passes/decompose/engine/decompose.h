@@ -220,7 +220,7 @@ bool is_supported(const Schema& schema);
 struct DecomposeOptions {
   // The convolutions of dequantised tensors that become products of bytes, since these are quicker than those of float32.
   ByteConvolutions byte_convolutions = ByteConvolutions::None;
-  // Convolutions that multiply the margin for the most part are sums over their filters' elements (formula/nn/filter_elements.h).
+  // Convolutions that multiply the margin for the most part are sums over their filters' elements (formula/convolution/filter_elements.h).
   bool sums_elements = false;
   // Transposed convolutions are slower than convolutions with flipped filters, of which a stride of more than 1 takes several: inputs'
   // gradients become those.

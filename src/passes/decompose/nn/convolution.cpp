@@ -1,5 +1,5 @@
 // ATen's convolutions in all their spellings, im2col and its transpose.
-#include "formula/nn/convolution.h"
+#include "formula/convolution/convolution.h"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 // it: what they are multiplied with is zero.
 #pragma once
 
-#include "formula/nn/convolution.h"
+#include "formula/convolution/convolution.h"
 
 namespace toroid::formula {
 

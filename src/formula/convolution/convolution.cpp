@@ -1,4 +1,4 @@
-#include "formula/nn/convolution.h"
+#include "formula/convolution/convolution.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "formula/basics/channels.h"
 #include "formula/basics/operators.h"
-#include "formula/nn/filter_elements.h"
+#include "formula/convolution/filter_elements.h"
 #include "formula/quantization/dequantised_convolution.h"
 
 namespace toroid::formula {

@@ -1,4 +1,4 @@
-#include "formula/nn/filter_elements.h"
+#include "formula/convolution/filter_elements.h"
 
 #include <algorithm>
 #include <optional>
