@@ -3,13 +3,16 @@
 // and a branch that begins waits for what was started on branch 0.
 //
 // And which run beside what follows (program/beside.h): what is started between a call with 1 and one with 0. It waits for all before it.
-// Such stretches are counted from 1; a third call waits until so many of them have ended.
+// Such stretches are counted from 1; a third call waits until so many of them have ended. On a lane (program/lanes.h) the operation is on
+// the lane's stream; with kStays what it swaps may stay where it comes, and a fourth call writes that address to its one output.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace toroid {
 
-inline constexpr std::string_view kBranchCall = "gpu.branch", kBesideCall = "gpu.beside", kAwaitCall = "gpu.await";
+inline constexpr std::string_view kBranchCall = "gpu.branch", kBesideCall = "gpu.beside", kAwaitCall = "gpu.await", kTakeCall = "gpu.take";
+inline constexpr int64_t kStays = 2, kMarks = 3;
 
 }  // namespace toroid

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "program/lanes.h"
 #include "schedule/cuda/launches/accesses.h"
 
 namespace toroid::program {
@@ -82,7 +83,7 @@ std::vector<size_t> temporaries_of(const Module& module, const Step& step) {
 }  // namespace
 
 bool can_be_beside(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const Function& function, const Step& step) {
-  if (&function != &module.main || step.instructions.size() != 1 || step.branch != 0 || step.on_host) return false;
+  if (&function != &module.main || step.instructions.size() != 1 || step.on_host) return false;
   const auto position = static_cast<size_t>(&step - function.steps.data());
   const std::vector<schedule::Step>& steps = graphs[function.graph].schedule.steps;
   if (position >= steps.size() || !communicates(steps[position])) return false;
@@ -95,6 +96,7 @@ bool can_be_beside(const std::vector<schedule::ScheduledGraph>& graphs, const Mo
 }
 
 std::optional<std::string> fault_of_beside(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
+  if (has_lanes(module)) return std::nullopt;  // lanes.h has its own rules
   const std::vector<Step>& steps = module.main.steps;
   const Steps all(graphs, module);
   const std::vector<size_t> ended = all.ended();
@@ -122,7 +124,7 @@ std::optional<std::string> fault_of_beside(const std::vector<schedule::Scheduled
 
 void add_beside(const std::vector<schedule::ScheduledGraph>& graphs, Module& module) {
   std::vector<Step>& steps = module.main.steps;
-  for (Step& step : steps) step.is_beside = can_be_beside(graphs, module, module.main, step);
+  for (Step& step : steps) step.is_beside = step.branch == 0 && can_be_beside(graphs, module, module.main, step);
   const Steps all(graphs, module);
   const auto has_company = [&](size_t s) {
     const auto begin = steps.begin() + static_cast<ptrdiff_t>(s), end = steps.begin() + static_cast<ptrdiff_t>(all.waiting(s));

@@ -1,5 +1,5 @@
-// Which collective operations run beside kernels, what waits for them, how long their memory stays theirs, and that a text which says
-// otherwise is refused.
+// Which collective operations run beside kernels or on lanes, what waits for them, how long their memory stays theirs, and that a text which
+// says otherwise is refused.
 #include "program/beside.h"
 
 #include <gtest/gtest.h>
@@ -7,8 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
+#include "program/lanes.h"
 #include "program/made_for_test.h"
 #include "program/text.h"
+#include "runtime/memory/arena.h"
+#include "schedule/cuda/launches/accesses.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 
@@ -23,13 +26,14 @@ Made for_gpu(std::string_view text, bool profile = false) {
   return result;
 }
 
-// A letter for each step: c of a collective operation, C of one beside others, k of a kernel, and before one that waits for how many.
+// A letter for each step: c of a collective operation, C of one beside others, k of a kernel, m of a marked one, and before one that waits
+// for how many.
 std::string steps_of(const Made& made) {
   std::string text;
   for (const Step& step : made.module.main.steps) {
     if (step.awaits > 0) text += fmt::format("{}", step.awaits);
     const bool is_call = !step.instructions.empty() && std::holds_alternative<LibraryCall>(step.instructions.back());
-    text += step.is_beside ? 'C' : is_call ? 'c' : 'k';
+    text += step.is_beside ? 'C' : step.is_marked ? 'm' : is_call ? 'c' : 'k';
   }
   return text;
 }
@@ -106,6 +110,159 @@ TEST(Beside, ReadsBackAndIsChecked) {
   };
   EXPECT_NE(fault_with(" awaits 1", "").find("step 4 has to wait for step 1, which is beside it"), std::string::npos);
   EXPECT_NE(fault_with(" awaits 2", " awaits 4").find("step 6 awaits 4 steps beside others, of which 3 are before it"), std::string::npos);
+}
+
+// Parts of a batch, each of which communicates so many times, in turns.
+std::string parts(int count, int times) {
+  std::string inputs, outputs, body = "  token: i64[] = full(value=0)\n", token = "token";
+  for (int part = 0; part < count; ++part) {
+    inputs += fmt::format("{}x{}: f32[64, 512]", part == 0 ? "" : ", ", part);
+    outputs += fmt::format("{}s{}_{}", part == 0 ? "" : ", ", part, times);
+  }
+  for (int time = 0; time <= times; ++time) {
+    for (int part = 0; part < count; ++part) {
+      const std::string from = time == 0 ? fmt::format("x{}", part) : fmt::format("r{}_{}", part, time - 1);
+      body += fmt::format("  s{0}_{1}: f32[64, 512] = aten::softmax.int({2}, 1)\n", part, time, from);
+      if (time == times) continue;
+      body += fmt::format("  r{0}_{1}: f32[64, 512], t{0}_{1}: i64[] = library.collectives.swap(s{0}_{1}, {2}, attributes=[2, 0])\n", part,
+                          time, token);
+      token = fmt::format("t{}_{}", part, time);
+    }
+  }
+  return fmt::format("\ngraph({}) {{\n{}  return {}\n}}", inputs, body, outputs);
+}
+
+// The lane of each step.
+std::string lanes_of(const Made& made) {
+  std::string text;
+  for (const Step& step : made.module.main.steps) text += fmt::format("{}", step.branch);
+  return text;
+}
+
+TEST(Lanes, AreChainsThatCommunicateAndDoNotWaitForEachOther) {
+  const Made two = for_gpu(parts(2, 3));
+  EXPECT_EQ(lanes_of(two), "1122112211220");
+  EXPECT_EQ(steps_of(two), "mC1mC3mC5mC7mC9kCk") << module_text(two.program, two.graphs, two.module);
+  EXPECT_EQ(lanes_of(for_gpu(parts(3, 2))).find_first_not_of('0'), std::string::npos) << "there are two lanes";
+  EXPECT_EQ(lanes_of(for_gpu(parts(2, 1))).find_first_not_of('0'), std::string::npos) << "they communicate once";
+  EXPECT_EQ(lanes_of(for_gpu(parts(1, 4))).find_first_not_of('0'), std::string::npos);
+}
+
+// Where a step needs both of them, lanes end.
+TEST(Lanes, MeetWhereAStepNeedsThem) {
+  std::string text = parts(2, 2);
+  const std::string last = "  return s0_2, s1_2";
+  text.replace(text.find(last), last.size(), "  m: f32[64, 512] = aten::mm(s0_2, t)\n  return m");
+  const std::string one = "  s0_0: ";
+  text.replace(text.find(one), one.size(), "  t: f32[512, 512] = aten::mm(x2, x3)\n" + one);
+  const std::string inputs = "x1: f32[64, 512]";
+  text.replace(text.find(inputs), inputs.size(), inputs + ", x2: f32[512, 64], x3: f32[64, 512]");
+  const Made met = for_gpu(text);
+  const std::string lanes = lanes_of(met);
+  EXPECT_NE(lanes.find('2'), std::string::npos) << module_text(met.program, met.graphs, met.module);
+  EXPECT_EQ(lanes.back(), '0') << lanes;
+}
+
+// In whatever order steps of lanes are done that each stream and each wait allow, no temporary is written where another one is needed.
+TEST(Lanes, ShareNoMemoryThatIsNeeded) {
+  for (int times : {2, 3, 9}) {
+    const Made made = for_gpu(parts(2, times));
+    const std::vector<Step>& steps = made.module.main.steps;
+    // ended[s][t]: step t has ended when s starts.
+    std::vector<std::vector<bool>> ended(steps.size(), std::vector<bool>(steps.size()));
+    const auto behind = [&](size_t s, size_t before) {
+      ended[s][before] = true;
+      for (size_t t = 0; t < before; ++t) ended[s][t] = ended[s][t] || ended[before][t];
+    };
+    std::vector<size_t> operations;
+    for (size_t s = 0; s < steps.size(); ++s) {
+      for (size_t t = s; t-- > 0;) {
+        if (steps[t].branch == steps[s].branch || steps[s].branch == 0 || steps[t].branch == 0) behind(s, t);
+      }
+      for (size_t i = 0; i < steps[s].awaits; ++i) behind(s, operations.at(i));
+      if (steps[s].is_beside || steps[s].is_marked) operations.push_back(s);
+    }
+    const schedule::AccessTable table(*made.graphs[0].schedule.loops);
+    const auto accesses = [&](size_t s, BufferId id) {
+      const schedule::Accesses all = table.of(made.graphs[0].schedule.steps[s]);
+      return all.reads.contains(static_cast<uint32_t>(id)) || all.writes.contains(static_cast<uint32_t>(id));
+    };
+    const std::vector<schedule::Lifetime>& all = made.module.temporaries;
+    int64_t whole = 0, kept = 0;
+    std::vector<ArenaRequest> requests;
+    for (const schedule::Lifetime& each : all) {
+      const int64_t bytes = sym::product(made.graphs[0].schedule.loops->buffer(each.buffer).sizes).value() * 4;
+      requests.push_back({bytes, static_cast<int64_t>(each.first_step), static_cast<int64_t>(each.last_step)});
+      whole += bytes;
+    }
+    const ArenaPlan plan = plan_arena(requests);
+    kept = plan.bytes;
+    int shared = 0;
+    for (size_t a = 0; a < all.size(); ++a) {
+      for (size_t b = 0; b < all.size(); ++b) {
+        const bool meet = plan.offsets[a] < plan.offsets[b] + requests[b].bytes && plan.offsets[b] < plan.offsets[a] + requests[a].bytes;
+        if (!meet || requests[a].bytes < 64 || requests[b].bytes < 64 || all[a].last_step >= all[b].first_step) continue;
+        for (size_t s = 0; s < steps.size(); ++s) {
+          for (size_t t = 0; t < steps.size(); ++t) {
+            if (!accesses(s, all[a].buffer) || !accesses(t, all[b].buffer)) continue;
+            EXPECT_TRUE(ended[t][s]) << "steps " << s << " and " << t;
+            ++shared;
+          }
+        }
+      }
+    }
+    if (times < 9) continue;
+    EXPECT_GT(shared, 0);
+    EXPECT_LT(kept, whole * 3 / 4) << "memory is used again";
+  }
+}
+
+// Where another swap would wait for a slot that one of a lane has, all is copied out.
+TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
+  const Made turns = for_gpu(parts(2, 4));
+  EXPECT_EQ(read_in_time(turns.graphs, turns.module), (std::vector<size_t>{1, 3, 5, 7, 9, 11})) << "the last are read behind the lanes";
+  std::string further = parts(2, 4);
+  const std::string last = "  return s0_4, s1_4";
+  further.replace(further.find(last), last.size(),
+                  "  z: f32[64, 512], t: i64[] = library.collectives.swap(s0_4, t1_3, attributes=[2, 0])\n  return z, s1_4");
+  const Made alone = for_gpu(further);
+  ASSERT_NE(lanes_of(alone).find('2'), std::string::npos);
+  EXPECT_TRUE(read_in_time(alone.graphs, alone.module).empty());
+  std::string other = parts(2, 4);
+  const std::string input = "x1: f32[64, 512]";
+  other.replace(other.find(input), input.size(), "x1: f32[32, 512]");
+  for (int time = 0; time <= 4; ++time) {
+    for (const std::string name : {fmt::format("s1_{}: f32[64,", time), fmt::format("r1_{}: f32[64,", time)}) {
+      const size_t at = other.find(name);
+      if (at != std::string::npos) other.replace(at, name.size(), name.substr(0, name.size() - 3) + "32,");
+    }
+  }
+  const Made sizes = for_gpu(other);
+  ASSERT_NE(lanes_of(sizes).find('2'), std::string::npos);
+  EXPECT_TRUE(read_in_time(sizes.graphs, sizes.module).empty());
+}
+
+TEST(Lanes, ReadBackAndAreChecked) {
+  const Made made = for_gpu(parts(2, 4));
+  const std::string text = module_text(made.program, made.graphs, made.module);
+  const ParsedModule read = parse_module(text);
+  EXPECT_EQ(module_text(read.program, read.graphs, read.module), text);
+  const auto fault_with = [&](size_t step, std::string_view what, std::string_view other) {
+    std::string changed = text;
+    const size_t at = changed.find(what, changed.find(fmt::format("    step {} ", step)));
+    EXPECT_NE(at, std::string::npos) << what;
+    changed.replace(at, what.size(), other);
+    return error_of([&] { parse_module(changed); }).message();
+  };
+  EXPECT_NE(fault_with(4, " on branch 1", " on branch 2").find("for which it has to wait"), std::string::npos);
+  EXPECT_NE(fault_with(5, " beside", "").find("is on a lane, and not beside others"), std::string::npos);
+  EXPECT_NE(fault_with(6, " awaits 5", " awaits 9").find("of which 6 are before it"), std::string::npos);
+  EXPECT_NE(fault_with(8, " awaits 7", "").find("a step of another lane needs it"), std::string::npos);
+  std::string shorter = text;
+  const schedule::Lifetime& first = made.module.temporaries[0];
+  const std::string life = fmt::format("steps {} to {}", first.first_step, first.last_step);
+  shorter.replace(shorter.find(life), life.size(), fmt::format("steps {} to {}", first.first_step, first.last_step - 1));
+  EXPECT_NE(error_of([&] { parse_module(shorter); }).message().find("a step of another lane needs it"), std::string::npos);
 }
 
 }  // namespace

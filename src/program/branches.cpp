@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "program/lanes.h"
 #include "program/overlaps.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/cudnn/cudnn_step.h"
@@ -163,6 +164,7 @@ bool can_be_on_branch(const std::vector<schedule::ScheduledGraph>& graphs, const
 }
 
 std::optional<std::string> fault_of_branches(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
+  if (has_lanes(module)) return std::nullopt;  // lanes.h has its own rules
   const std::vector<Step>& steps = module.main.steps;
   const schedule::ScheduledGraph& graph = graphs[0];
   const schedule::AccessTable table(*graph.schedule.loops);

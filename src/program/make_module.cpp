@@ -9,6 +9,7 @@
 #include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
+#include "program/lanes.h"
 #include "program/module_builder.h"
 #include "program/overlaps.h"
 #include "program/waits.h"
@@ -427,8 +428,10 @@ Module make_module(const std::vector<schedule::ScheduledGraph>& graphs, const to
   for (const schedule::ScheduledGraph& graph : graphs) steps += graph.schedule.steps.size();
   module.is_long = steps > kOptimisedSteps;
   if (options.device == Device::Cuda) {
-    add_branches(graphs, module);
-    add_beside(graphs, module);
+    if (!add_lanes(graphs, module)) {
+      add_branches(graphs, module);
+      add_beside(graphs, module);
+    }
     add_overlaps(graphs, module);
     add_waits(graphs, module);
   }

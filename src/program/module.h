@@ -191,6 +191,7 @@ struct Step {
   uint32_t branch = 0;  // of launches on a GPU beside others (branches.h); 0: behind all steps before it
   // A collective operation of a GPU beside what stands behind it; how many of these have ended when the step starts (beside.h).
   bool is_beside = false;
+  bool is_marked = false;  // of a lane (lanes.h): counts as one, though it is none
   size_t awaits = 0;
   // Of a program for a GPU: the processor runs it, on tensors in its own memory. Before that it waits for all that was started, where a copy
   // from the GPU that it needs may be under way.

@@ -175,6 +175,7 @@ class ModuleWriter : loop::BlockText {
     if (!info.origin.empty()) head += " " + quote(info.origin);
     if (step.awaits > 0) head += fmt::format(" awaits {}", step.awaits);
     if (step.is_beside) head += " beside";
+    if (step.is_marked) head += " marked";
     if (step.on_host) head += " at host";
     if (step.waits) head += " waits";
     if (step.branch > 0) head += fmt::format(" on branch {}", step.branch);

@@ -34,7 +34,8 @@
 //   kernel               where the schedules have it: `once` of a step that runs once, `part 1` of a step that has several
 //   place                the device of a buffer; then input, output, constant or arena with its number, prepared with an offset in bytes,
 //                        `random state` or `allocated`
-//   step                 its name, the origin that uses all its others, what an error says of it, and the branch that it is on
+//   step                 its name, the origin that uses all its others, what an error says of it, whether it is beside others or marked
+//                        (beside.h, lanes.h), and the branch that it is on
 //     work               of a step that is timed
 //     time step
 //     allocate           `h[512*s0]`, a number of elements; `y[u0, 4] = output 0`

@@ -211,6 +211,7 @@ class ModuleReader : private loop::LoopTextReader {
     function.steps.push_back({number, {}});
     if (cursor_.accept_word("awaits")) function.steps.back().awaits = index("how many steps beside others");
     function.steps.back().is_beside = cursor_.accept_word("beside");
+    function.steps.back().is_marked = cursor_.accept_word("marked");
     if (cursor_.accept_word("at")) {
       cursor_.expect_word("host");
       function.steps.back().on_host = true;

@@ -9,6 +9,7 @@
 #include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
+#include "program/lanes.h"
 #include "program/module_builder.h"
 #include "program/overlaps.h"
 #include "program/waits.h"
@@ -271,6 +272,8 @@ void ModuleRules::check_all() const {
   require(!fault, "{}", fault.value_or(""));
   const std::optional<std::string> beside = fault_of_beside(graphs_, module_);
   require(!beside, "{}", beside.value_or(""));
+  const std::optional<std::string> lanes = fault_of_lanes(graphs_, module_);
+  require(!lanes, "{}", lanes.value_or(""));
   const std::optional<std::string> waits = fault_of_waits(graphs_, module_);
   require(!waits, "{}", waits.value_or(""));
   const std::vector<schedule::Step>& steps = graphs_[0].schedule.steps;

@@ -138,6 +138,67 @@ TEST_P(TwoProcesses, ComputeWhatTheWholeDoes) {
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, TwoProcesses, testing::Bool());
 
+// Layers with residuals, whose second products are by rows, of a batch of 4; 16-bit floats, which products in tiles take.
+std::string deep_layers(int layers) {
+  std::string constants, body = "  y0: bf16[4, 64, 64] = aten::relu(x)\n";
+  const auto constant = [&](int number, int rows, int columns) {
+    std::string numbers;
+    for (int i = 0; i < rows * columns; ++i) numbers += fmt::format("{}{}", i == 0 ? "[" : ", ", (i * 7 + number) % 13 / 32.0);
+    constants += fmt::format("constant {0} \"w{0}\": bf16[{1}, {2}] = {3}]\n", number, rows, columns, numbers);
+    body += fmt::format("  w{0}: bf16[{1}, {2}] = constant({0})\n", number, rows, columns);
+  };
+  for (int layer = 0; layer < layers; ++layer) {
+    constant(2 * layer, 128, 64);
+    constant(2 * layer + 1, 64, 128);
+    body +=
+        fmt::format("  p{0}: bf16[4, 64, 128] = aten::linear(y{0}, w{1})\n  q{0}: bf16[4, 64, 128] = aten::relu(p{0})\n", layer, 2 * layer);
+    body += fmt::format("  r{0}: bf16[4, 64, 64] = aten::linear(q{0}, w{1})\n  y{2}: bf16[4, 64, 64] = aten::add.Tensor(r{0}, y{0})\n",
+                        layer, 2 * layer + 1, layer + 1);
+  }
+  return fmt::format("{}graph(x: bf16[4, 64, 64]) {{\n{}  return y{}\n}}", constants, body, layers);
+}
+
+// On a driver that is played (tests/gpu/fake_gpu.c): a kernel writes, as the first words of all that it writes, the sum of the first words
+// that it reads, and 1, and in process 1 a thousand more. So what a process has of the other one is known: as much of each layer. The same
+// comes out on one stream, on lanes, and in graphs.
+TEST(Lanes, SwapByMailboxesOfTheOtherGpu) {
+  constexpr int kLayers = 7;  // more operations than a mailbox has slots
+  const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::BF16, {4, 64, 64}, std::vector<double>(4 * 64 * 64, 0))};
+  expect_in_all_ranks(
+      [&](int rank) {
+        const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), nvrtc("TOROID_NVRTC", FAKE_GPU), how("FAKE_GPU", "two"),
+            architecture("TOROID_CUDA_ARCH", "sm_90a"), adds("FAKE_GPU_ADDS", rank == 0 ? "0" : "1000");
+        std::set<uint32_t> words;
+        for (const char* lanes : {"", "never"}) {
+          const ScopedVariable branches("TOROID_CUDA_BRANCHES", lanes);
+          Program part = own_part_of(deep_layers(kLayers), rank);
+          ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+          ASSERT_TRUE(swap_sums(part, kSwapsAll));
+          const TempFolder folder;
+          CompileModelOptions options = {.target = codegen::Target::Cuda, .optimization = 0};
+          options.gpu = rank;
+          options.dump_ir = folder.path() / "dump";
+          CompileSession session(false);
+          Executable loaded = session.compile(std::move(part), options).load(1);
+          std::string text;
+          for (const auto& entry : std::filesystem::directory_iterator(options.dump_ir)) {
+            if (entry.path().filename().string().ends_with("program.txt")) text = read_file(entry.path());
+          }
+          ASSERT_NE(text.find("beside on branch 2"), std::string::npos) << text;
+          for (int call = 0; call < 6; ++call) {
+            const HostTensor found = loaded.run(inputs)[0];
+            uint32_t word = 0;
+            std::memcpy(&word, found.data<std::byte>(), sizeof word);
+            words.insert(word);
+          }
+        }
+        ASSERT_EQ(words.size(), 1u);
+        const uint32_t of_others = rank == 0 ? 2002 : 2, own = rank == 0 ? 1 : 1001;
+        EXPECT_EQ(*words.begin(), own + kLayers * (4 * own + of_others));
+      },
+      2);
+}
+
 // What is not known, odd, not communicated, or lost by reading weights twice.
 TEST(MicroBatches, StayTogetherWhereNothingIsGained) {
   const auto is_split = [](std::string text, const shard::Costs& costs, int processes = 2) {

@@ -2,7 +2,8 @@
  * parameters of their kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it
  * writes; it takes a millisecond. For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the
  * library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or "fault"; "suggests nothing": cuBLASLt has no algorithms;
- * or "two": there are two GPUs, and memory is on the one that is current. cuDNN is in fake_cudnn.c, NCCL in fake_nccl.c. */
+ * or "two": there are two GPUs, and memory is on the one that is current. FAKE_GPU_ADDS is a number that kernels add besides.
+ * cuDNN is in fake_cudnn.c, NCCL in fake_nccl.c, the memory of other processes in fake_peers.c. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -115,7 +116,8 @@ static void perform(const Operation* it) {
   if (it->kind == kProduct) *(uint32_t*)(void*)it->to = *(uint32_t*)(void*)it->from + *(uint32_t*)(void*)it->arguments[0] + 1;
   if (it->kind == kFunction) it->run(it->from);
   if (it->kind != kKernel) return;
-  uint32_t sum = 1;
+  const char* adds = getenv("FAKE_GPU_ADDS");
+  uint32_t sum = 1 + (adds == NULL ? 0 : (uint32_t)atoi(adds));
   const char* parameters = it->kernel + strlen(it->kernel) + 1;
   for (int i = 0; parameters[i] != '\0'; ++i) sum += parameters[i] == 'r' ? *(uint32_t*)(void*)it->arguments[i] : 0;
   for (int i = 0; parameters[i] != '\0'; ++i) {
@@ -248,6 +250,22 @@ int fake_gpu_blocks(size_t bytes, int device) {
   lock();
   for (int i = 0; i < kMostBlocks; ++i) count += blocks[i].data != NULL && blocks[i].bytes == bytes && blocks[i].device == device;
   return unlock(), count;
+}
+void fake_add_block(char* data, size_t bytes) {
+  lock();
+  for (int i = 0; i < kMostBlocks; ++i) {
+    if (blocks[i].data != NULL) continue;
+    blocks[i].data = data, blocks[i].bytes = bytes, blocks[i].device = current_device();
+    break;
+  }
+  unlock();
+}
+void fake_remove_block(const char* data) {
+  lock();
+  for (int i = 0; i < kMostBlocks; ++i) {
+    if (blocks[i].data == data) blocks[i].data = NULL;
+  }
+  unlock();
 }
 static struct Block* find_block(unsigned long long address) {
   char* at = (char*)(uintptr_t)address;

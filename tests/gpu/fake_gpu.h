@@ -1,6 +1,8 @@
-/* What the parts of the fake driver share (fake_gpu.c, fake_cudnn.c, fake_nccl.c). */
+/* What the parts of the fake driver share (fake_gpu.c, fake_cudnn.c, fake_nccl.c, fake_peers.c). */
 #ifndef FAKE_GPU_H
 #define FAKE_GPU_H
+
+#include <stddef.h>
 
 /* Does FAKE_GPU in the environment say this? */
 int fake_is(const char* what);
@@ -8,5 +10,8 @@ int fake_is(const char* what);
 int fake_start(void* stream, void (*run)(void*), void* argument, float milliseconds);
 /* Notes a launch as a letter, or as the other one where its stream joined a capture. */
 void fake_note(void* stream, char letter, char joined);
+/* Memory that is not the fake driver's own is on the current device; it is no more. */
+void fake_add_block(char* data, size_t bytes);
+void fake_remove_block(const char* data);
 
 #endif

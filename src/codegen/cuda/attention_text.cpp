@@ -28,7 +28,8 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
 
 }  // namespace
 
-std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap) {
+std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap,
+                           uint32_t lane) {
   const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype));
   const std::string operands = kernel.hopper
                                    ? "TENSOR_MAP q, TENSOR_MAP k, TENSOR_MAP v"
@@ -37,22 +38,24 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
       kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) return split_text(kernel, name, overlap);
+  std::string begin;
+  for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
   if (kernel.whole) {
     return fmt::format(
         "KERNEL __launch_bounds__({0}, 1) {1}(\n    {2},\n    const {3}* __restrict__ mask, {3}* __restrict__ out, ATTENTION_SHAPE shape, "
         "const "
-        "float scale) {{\n  attend_whole<{4}>(q, k, v, out, shape, scale);\n}}\n",
-        kernel.threads(), name, operands, type, kernel.keys);
+        "float scale) {{\n{5}  attend_whole<{4}>(q, k, v, out, shape, scale);\n}}\n",
+        kernel.threads(), name, operands, type, kernel.keys, begin);
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "
       "float scale) "
-      "{{\n  {}{}, {}, {}>(q, k, v, mask, out, shape, scale);\n}}\n",
-      kernel.threads(), name, operands, mask, type, numbers,
+      "{{\n{}  {}{}, {}, {}{}>(q, k, v, mask, out, shape, scale);\n}}\n",
+      kernel.threads(), name, operands, mask, type, begin, numbers,
       !kernel.mask    ? "kNoMask"
       : kernel.hopper ? "kMaskOfPairs"
                       : "kMask",
-      kernel.causal, kernel.folds_scale);
+      kernel.causal, kernel.folds_scale, kernel.hopper && lane > 0 ? fmt::format(", {}", lane) : "");
 }
 
 }  // namespace toroid::codegen::cuda

@@ -11,6 +11,7 @@
 #include "codegen/halide/halide_kernel.h"
 #include "library/branch_calls.h"
 #include "library/device_copy.h"
+#include "program/lanes.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -70,7 +71,8 @@ void FunctionPrinter::read_symbols(TextBuffer& text) const {
 
 void FunctionPrinter::declare(TextBuffer& text, BufferId id, std::string_view constness, std::string_view from) const {
   const std::string name = identifier(buffer(id).name);
-  text.write(fmt::format("{0}{1}* const {2} = ({0}{1}*){3}; (void){2};", constness, storage_type(buffer(id).dtype), name, from));
+  const std::string_view stays = taken_.contains(id) ? "" : "const ";
+  text.write(fmt::format("{0}{1}* {4}{2} = ({0}{1}*){3}; (void){2};", constness, storage_type(buffer(id).dtype), name, from, stays));
 }
 
 void FunctionPrinter::declare_buffers(TextBuffer& text, std::string_view inputs, std::string_view outputs) const {
@@ -112,6 +114,10 @@ std::string FunctionPrinter::print_function(const std::string& head, std::string
 }
 
 std::string FunctionPrinter::print_main() {
+  if (shared_.target == Target::Cuda) {
+    for (size_t s : program::read_in_time(shared_.graphs, shared_.module))
+      taken_.insert(std::get<program::LibraryCall>(function_.steps[s].instructions.at(0)).outputs.at(0).buffer);
+  }
   return print_function(
       fmt::format("ENTRY WRAPPER int32_t toroid_run{}(const ToroidRuntime* runtime, const ToroidCall* call) {{", shared_.suffix),
       "call->inputs", "call->outputs", "const int64_t* symbols = call->symbols; (void)symbols;");
@@ -159,21 +165,42 @@ std::string FunctionPrinter::print_sizes() {
 // ---- steps ------------------------------------------------------------------------------------------------------------------------
 
 void FunctionPrinter::print_steps() {
+  const bool has_lanes = program::has_lanes(shared_.module);
   for (const program::Step& step : function_.steps) {
     number_ = step.number;
     shared_.step_kernels.resize(std::max(shared_.step_kernels.size(), number_ + 1));
     if (const auto& provenance = shared_.module.steps[number_].provenance) body_.write(origin_comment(source().provenance(*provenance)));
     if (shared_.target == Target::Cpu && !prepares_) print_step_call();
-    if (step.awaits > 0) print_order(kAwaitCall, step.awaits);
+    // A lane waits by itself; what branches begin behind waits before they begin.
+    if (step.awaits > 0 && !has_lanes) print_order(kAwaitCall, step.awaits);
     print_branch(step.branch);
-    if (step.is_beside) print_order(kBesideCall, 1);
+    if (step.awaits > 0 && has_lanes) print_order(kAwaitCall, step.awaits);
+    const std::optional<loop::BufferId> taken = taken_by(step);
+    if (step.is_beside) print_order(kBesideCall, taken ? kStays : 1);
     if (step.waits) print_order(kWaitCall, 0);
     for (const program::Instruction& instruction : step.instructions) step.on_host ? print_on_host(instruction) : print(instruction);
     if (step.is_beside) print_order(kBesideCall, 0);
+    if (taken) print_take(*taken);
+    if (step.is_marked) print_order(kBesideCall, kMarks);
   }
   number_ = function_.steps.size();
   print_branch(0);
   for (const program::Instruction& instruction : function_.at_end) print(instruction);
+}
+
+// What the step swaps, if it stays where it comes.
+std::optional<loop::BufferId> FunctionPrinter::taken_by(const program::Step& step) const {
+  if (!step.is_beside || &function_ != &shared_.module.main) return std::nullopt;
+  const loop::BufferId id = std::get<program::LibraryCall>(step.instructions.at(0)).outputs.at(0).buffer;
+  return taken_.contains(id) ? std::optional(id) : std::nullopt;
+}
+
+void FunctionPrinter::print_take(loop::BufferId id) {
+  auto block = body_.block("{");
+  body_.write(fmt::format("const ToroidOperand taken[] = {{{{(void*)&{}, nullptr, nullptr, 0, 0, 0}}}};", identifier(buffer(id).name)));
+  body_.write(fmt::format("const ToroidLibraryCall library_call = {{\"{}\", 0, 0, nullptr, 0, taken, 1, nullptr, 0, nullptr, 0, nullptr}};",
+                          kTakeCall));
+  return_if("runtime->call(runtime, &library_call)");
 }
 
 void FunctionPrinter::print_branch(uint32_t branch) {

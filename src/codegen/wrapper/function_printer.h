@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -100,6 +101,8 @@ class FunctionPrinter {
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
   // What follows is started on this branch of the call (program/branches.h).
   void print_branch(uint32_t branch);
+  std::optional<BufferId> taken_by(const program::Step& step) const;
+  void print_take(BufferId id);
   // A call that orders launches (library/branch_calls.h).
   void print_order(std::string_view call, size_t number);
   void print_step_call() { return_if(fmt::format("runtime->step && runtime->step(runtime, {})", number_)); }
@@ -204,6 +207,7 @@ class FunctionPrinter {
   bool prepares_ = false;
   bool on_host_ = false;  // is the instruction at hand the host's?
   uint32_t branch_ = 0;
+  std::set<BufferId> taken_;  // of what is swapped and stays where it comes
   TextBuffer body_;
   int arrays_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/attention_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "program/lanes.h"
 
 namespace toroid::codegen {
 namespace {
@@ -40,7 +41,8 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
                                                     : schedule::attention_kernel(op, dtype, of_mask, q.sizes, v.sizes, on_hopper);
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
-  source.text = cuda::attention_text(kernel, source.name, call.overlap);
+  static_assert(program::kLanes == 2, "attention_turns_taken has a count for each, and one without");
+  source.text = cuda::attention_text(kernel, source.name, call.overlap, branch_);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name,
                                       cuda::Preludes{.attention = true, .hopper_attention = kernel.hopper, .split_attention = is_split});

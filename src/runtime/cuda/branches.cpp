@@ -7,11 +7,13 @@ namespace toroid::cuda {
 void Branches::set_capturing(bool capturing) {
   is_capturing_ = capturing;
   is_forked_ = false;
+  branch_ = 0;
   current_ = own_.handle();
   for (Other& each : others_) each.is_used = false;
 }
 
 void Branches::begin(int64_t branch) {
+  branch_ = branch;
   if (!is_capturing_) return;
   current_ = own_.handle();
   if (branch == 0) {

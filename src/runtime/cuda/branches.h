@@ -18,6 +18,7 @@ class Branches {
 
   // Where what comes next is started.
   StreamHandle stream() const { return current_; }
+  int64_t branch() const { return branch_; }
   void begin(int64_t branch);
 
   // As long as it lives a call is captured, with branches or without. What one that fails has begun is forgotten.
@@ -43,6 +44,7 @@ class Branches {
 
   const Stream& own_;
   StreamHandle current_;
+  int64_t branch_ = 0;
   Event fork_;
   std::list<Other> others_;  // of branch 2 and those that follow
   bool is_capturing_ = false, is_forked_ = false;

@@ -207,8 +207,10 @@ int32_t CudaCallbacks::start_steps(Entry* entry, const ToroidCall& call, Call& s
   random_of_call_ = call.random;
   beside_.begin_call(uses_beside_);
   peer_copies_.begin_call();
+  stays_ = false;
   const int32_t failed = RuntimeCallbacks::run(entry, call, state);
-  beside_.finish();
+  beside_.await_all(stream_.handle());
+  peer_copies_.end_call(stream_.handle());
   return failed;
 }
 
@@ -410,11 +412,19 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
   }
   if (name == kBesideCall) {
     is_behind_launch_ = false;
-    return call.integers[0] != 0 ? beside_.open() : beside_.close(), 0;
+    if (call.integers[0] == 0) return beside_.close(), 0;
+    if (call.integers[0] == kMarks) return beside_.open_on(branches_.stream()), beside_.close(), 0;
+    stays_ = call.integers[0] == kStays;
+    swapped_ = nullptr;
+    return branches_.branch() > 0 ? beside_.open_on(branches_.stream()) : beside_.open(), 0;
   }
   if (name == kAwaitCall) {
     is_behind_launch_ = false;
-    return beside_.await(call.integers[0]), 0;
+    return beside_.await(call.integers[0], branches_.stream()), 0;
+  }
+  if (name == kTakeCall) {
+    if (swapped_ == nullptr) throw Error(ErrorKind::Internal, "nothing was swapped");
+    return *static_cast<const void**>(call.outputs[0].data) = swapped_, 0;
   }
   if (name == kWaitCall) return wait_for_host(), 0;
   if (!starts_with(name, cudnn_calls::kPrefix)) return this->call(call), 0;
@@ -425,7 +435,10 @@ int32_t CudaCallbacks::call_or_refuse(const ToroidLibraryCall& call) {
 
 void CudaCallbacks::call(const ToroidLibraryCall& call) {
   is_behind_launch_ = false;
-  if (!copy_between(call) && !multiply(call) && !communicate(call, device_, peer_copies_, beside_.stream())) call_on_host(call);
+  if (copy_between(call) || multiply(call)) return;
+  const auto in_order = [&] { beside_.await_all(beside_.stream()); };
+  if (!communicate(call, {device_, peer_copies_, beside_.stream(), branches_.branch(), std::exchange(stays_, false), &swapped_, in_order}))
+    call_on_host(call);
 }
 
 // Batches that no single stride tells, as the heads of attention, go one by one along the first dim.

@@ -116,6 +116,8 @@ class CudaCallbacks final : public RuntimeCallbacks {
   const bool branches_of_calls_;  // are branches of their own in graphs?
   const bool uses_beside_;        // do collective operations run beside kernels?
   PeerCopies peer_copies_;
+  bool stays_ = false;             // may what is swapped next stay where it comes?
+  const void* swapped_ = nullptr;  // where what was swapped last is
   Binaries binaries_;
   const std::map<std::string_view, const ToroidGpuKernel*> launches_;  // of kernels whose binaries say how they are started
   Products products_;

@@ -115,11 +115,10 @@ Span<const int64_t> sizes_of(const ToroidOperand& operand) { return {operand.siz
 
 class Collective {
  public:
-  Collective(const ToroidLibraryCall& call, const Device& device, PeerCopies& peers, StreamHandle stream)
+  Collective(const ToroidLibraryCall& call, const Communication& where)
       : call_(call),
-        device_(device.number()),
-        peers_(peers),
-        stream_(stream),
+        where_(where),
+        stream_(where.stream),
         from_(static_cast<const char*>(call.inputs[0].data)),
         to_(static_cast<char*>(call.outputs[0].data)),
         dtype_(static_cast<DType>(call.inputs[0].dtype)),
@@ -135,7 +134,7 @@ class Collective {
     } else if (name == "broadcast") {
       const Group& group = collectives::group_of(attributes(), 1);
       const auto source = static_cast<int>(collectives::source_of(attributes(), group));
-      const Communicator all = communicator_of(group, device_);
+      const Communicator all = communicator(group);
       check_nccl(nccl().broadcast(from_, to_, bytes_, kNcclBytes, source, all, stream_), "to broadcast");
     } else if (name == "swap") {
       swap();
@@ -148,7 +147,11 @@ class Collective {
  private:
   Span<const double> attributes() const { return {call_.numbers, static_cast<size_t>(call_.num_numbers)}; }
 
-  Communicator communicator(size_t group_at) const { return communicator_of(collectives::group_of(attributes(), group_at), device_); }
+  Communicator communicator(const Group& group) const {
+    where_.in_order();
+    return communicator_of(group, where_.device.number());
+  }
+  Communicator communicator(size_t group_at) const { return communicator(collectives::group_of(attributes(), group_at)); }
 
   bool reduce(NcclFunctions::all_reduce_t* function, int64_t elements) const {
     const std::optional<int> type = nccl_type(dtype_), operation = nccl_operation(static_cast<Reduction>(call_.numbers[0]));
@@ -161,7 +164,7 @@ class Collective {
   void exchange() const {
     const collectives::Exchange parts(attributes());
     const Group& group = collectives::group_of(attributes(), parts.group_at);
-    const Communicator all = communicator_of(group, device_);
+    const Communicator all = communicator(group);
     parts.check(group);
     const auto row = static_cast<size_t>(bytes_of(dtype_, sizes_.subspan(1)));
     check_nccl(nccl().group_start(), "to exchange");
@@ -178,8 +181,13 @@ class Collective {
   void swap() const {
     const Group& group = collectives::group_of(attributes(), 0);
     const auto other = static_cast<int>(collectives::other_of(group));
-    if (bytes_ == 0 || peers_.swap(group, from_, to_, bytes_, stream_)) return;
-    const Communicator all = communicator_of(group, device_);
+    *where_.swapped = to_;
+    if (bytes_ == 0) return;
+    if (const void* at = where_.peers.swap(group, {from_, to_, bytes_, where_.lane, where_.stays}, stream_)) {
+      *where_.swapped = at;
+      return;
+    }
+    const Communicator all = communicator(group);
     check_nccl(nccl().group_start(), "to swap");
     check_nccl(nccl().send(from_, bytes_, kNcclBytes, other, all, stream_), "to send");
     check_nccl(nccl().receive(to_, bytes_, kNcclBytes, other, all, stream_), "to receive");
@@ -187,8 +195,7 @@ class Collective {
   }
 
   const ToroidLibraryCall& call_;
-  int device_;
-  PeerCopies& peers_;
+  const Communication& where_;
   StreamHandle stream_;
   const char* from_;
   char* to_;
@@ -199,11 +206,11 @@ class Collective {
 
 }  // namespace
 
-bool communicate(const ToroidLibraryCall& call, const Device& device, PeerCopies& peers, StreamHandle stream) {
+bool communicate(const ToroidLibraryCall& call, const Communication& where) {
   constexpr std::string_view kPrefix = "library.collectives.";
   const std::string_view name = call.name;
   if (name.substr(0, kPrefix.size()) != kPrefix) return false;
-  return Collective(call, device, peers, stream).start(name.substr(kPrefix.size()));
+  return Collective(call, where).start(name.substr(kPrefix.size()));
 }
 
 }  // namespace toroid::cuda

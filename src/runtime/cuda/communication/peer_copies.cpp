@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/error.h"
@@ -71,7 +72,55 @@ struct Offer {
 WordStep write(Address word, uint64_t value) { return {WordOperation::Write, 0, word, value, 0, 0, {}}; }
 WordStep wait_for(Address word, uint64_t value) { return {WordOperation::Wait, 0, word, value, kUntilEqual, 0, {}}; }
 
-constexpr size_t kSlots = 2, kWordBytes = 64;
+// What is read where it came gives its slot back two operations later, with two lanes (program/lanes.h).
+constexpr size_t kSlots = 4, kWordBytes = 64;
+
+// One thread, for which there is room beside other kernels' blocks: marks the other process's word, waits for the own one, and clears it.
+// Operations of streams on words would take longer: such a write stands behind all copies that are under way.
+constexpr char kMeet[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry toroid_meet(.param .u64 theirs, .param .u64 own) {
+  .reg .u64 %there, %here;
+  .reg .u32 %word;
+  .reg .pred %waits;
+  ld.param.u64 %there, [theirs];
+  ld.param.u64 %here, [own];
+  st.release.sys.global.u32 [%there], 1;
+again:
+  ld.acquire.sys.global.u32 %word, [%here];
+  setp.eq.u32 %waits, %word, 0;
+  @%waits bra again;
+  st.relaxed.sys.global.u32 [%here], 0;
+  ret;
+}
+)";
+
+// The kernel on the device that is current; none where the driver does not compile it.
+class Meeting {
+ public:
+  Meeting() {
+    if (driver().module_load(&module_, kMeet) != 0) module_ = nullptr;
+    if (module_ != nullptr && driver().module_function(&function_, module_, "toroid_meet") != 0) function_ = nullptr;
+  }
+  ~Meeting() {
+    if (module_ != nullptr) driver().module_unload(module_);
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  bool is_there() const { return function_ != nullptr; }
+  void start(Address theirs, Address own, StreamHandle stream) const {
+    void* arguments[] = {&theirs, &own};
+    const LaunchConfiguration how = {{1, 1, 1}, {1, 1, 1}, 0, stream, nullptr, 0};
+    check(driver().launch(&how, function_, arguments, nullptr), "swapping with another process");
+  }
+
+ private:
+  ModuleHandle module_ = nullptr;
+  FunctionHandle function_ = nullptr;
+};
 
 }  // namespace
 
@@ -93,7 +142,9 @@ class PeerCopies::Mailbox {
 
   // What the other process may still write to is not given back: where that has ended without having taken what was sent.
   ~Mailbox() {
-    if (last_ != nullptr) driver().stream_synchronize(last_);
+    for (const auto& [number, lane] : lanes_) {
+      if (lane.stream != nullptr) driver().stream_synchronize(lane.stream);
+    }
     if (theirs_ != 0) peer().close(theirs_);
     if (mine_ != 0 && (!is_usable_ || all_is_free())) peer().free(mine_);
   }
@@ -101,29 +152,82 @@ class PeerCopies::Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
 
   bool is_usable() const { return is_usable_; }
-  void begin_call() { turn_ = 0; }
 
-  void swap(const void* from, void* to, size_t bytes, StreamHandle stream) {
+  // What a call that failed has begun is forgotten.
+  void begin_call() {
+    turn_ = 0;
+    for (auto& [number, lane] : lanes_) lane.is_open = lane.has_taken = false;
+  }
+
+  void end_call(StreamHandle stream) {
+    for (auto& [number, lane] : lanes_) {
+      if (!std::exchange(lane.is_open, false)) continue;
+      lane.here.record(stream);
+      lane.here.hold(lane.beside.handle());
+      give_back(lane);
+      lane.there.record(lane.beside.handle());
+      lane.there.hold(stream);
+    }
+  }
+
+  const void* swap(const Swap& what, StreamHandle stream) {
     const size_t slot = turn_++ % kSlots;
-    const auto work = [&](auto... steps) {
-      std::array<WordStep, sizeof...(steps)> list = {steps...};
-      check(peer().work_on_words(stream, static_cast<unsigned>(list.size()), list.data(), 0), "swapping with another process");
-    };
-    const auto copy = [&](Address destination, Address source) {
-      check(driver().copy_within(destination, source, bytes, stream), "swapping with another process");
-    };
-    work(wait_for(is_free(mine_, slot), 1), write(is_free(mine_, slot), 0));
-    copy(theirs_ + slot * slot_bytes_, address_of(from));
-    work(write(is_full(theirs_, slot), 1), wait_for(is_full(mine_, slot), 1), write(is_full(mine_, slot), 0));
-    copy(address_of(to), mine_ + slot * slot_bytes_);
-    work(write(is_free(theirs_, slot), 1));
-    last_ = stream;
+    Lane& lane = lanes_[what.lane];
+    const StreamHandle beside = lane.beside.handle();
+    lane.here.record(stream);
+    if (!std::exchange(lane.is_open, true)) lane.here.hold(beside);
+    work(beside, wait_for(is_free(mine_, slot), 1), write(is_free(mine_, slot), 0));
+    lane.there.record(beside);
+    lane.there.hold(stream);
+    copy(theirs_ + slot * slot_bytes_, address_of(what.from), what.bytes, stream);
+    if (meeting_.is_there()) {
+      meeting_.start(is_full(theirs_, slot), is_full(mine_, slot), stream);
+    } else {
+      work(stream, write(is_full(theirs_, slot), 1), wait_for(is_full(mine_, slot), 1), write(is_full(mine_, slot), 0));
+    }
+    lane.stream = stream;
+    const Address own = mine_ + slot * slot_bytes_;
+    if (lane.has_taken || !what.stays) {
+      if (!what.stays) {
+        copy(address_of(what.to), own, what.bytes, stream);
+        lane.here.record(stream);
+      }
+      lane.here.hold(beside);
+      give_back(lane);
+      if (!what.stays) work(beside, write(is_free(theirs_, slot), 1));
+    }
+    if (!what.stays) return what.to;
+    lane.taken = slot;
+    lane.has_taken = true;
+    return reinterpret_cast<const void*>(own);
   }
 
  private:
   template <class T>
   static std::byte* bytes_of(T& value) {
     return reinterpret_cast<std::byte*>(&value);
+  }
+
+  // Of the swaps of one lane.
+  struct Lane {
+    Stream beside;                  // waits for free slots, and gives them back
+    Event here, there;              // on the lane's stream, on the one beside
+    StreamHandle stream = nullptr;  // the latest
+    bool is_open = false;           // since the call began
+    bool has_taken = false;
+    size_t taken = 0;  // the slot that kernels read, if so
+  };
+
+  template <class... Steps>
+  static void work(StreamHandle stream, Steps... steps) {
+    std::array<WordStep, sizeof...(steps)> list = {steps...};
+    check(peer().work_on_words(stream, static_cast<unsigned>(list.size()), list.data(), 0), "swapping with another process");
+  }
+  static void copy(Address to, Address from, size_t bytes, StreamHandle stream) {
+    check(driver().copy_within(to, from, bytes, stream), "swapping with another process");
+  }
+  void give_back(Lane& lane) const {
+    if (std::exchange(lane.has_taken, false)) work(lane.beside.handle(), write(is_free(theirs_, lane.taken), 1));
   }
 
   // Words, which stand behind the slots: of the other process's slot, whether it is free; of the own one, whether it is full.
@@ -167,7 +271,8 @@ class PeerCopies::Mailbox {
   const size_t slot_bytes_;
   Address mine_ = 0, theirs_ = 0;  // theirs: the other process's mailbox
   size_t turn_ = 0;
-  StreamHandle last_ = nullptr;
+  std::map<int64_t, Lane> lanes_;
+  Meeting meeting_;
   bool is_usable_ = false;
 };
 
@@ -178,16 +283,18 @@ void PeerCopies::begin_call() {
   for (auto& [key, mailbox] : mailboxes_) mailbox->begin_call();
 }
 
-bool PeerCopies::swap(const Group& group, const void* from, void* to, size_t bytes, StreamHandle stream) {
+void PeerCopies::end_call(StreamHandle stream) {
+  for (auto& [key, mailbox] : mailboxes_) mailbox->end_call(stream);
+}
+
+const void* PeerCopies::swap(const Group& group, const Swap& what, StreamHandle stream) {
   constexpr size_t kLeastSlot = 1 << 16;
   // Processes that a host has brought together may have no MPI to find each other by.
-  if (!is_used_ || group.nccl() != nullptr) return false;
-  const size_t slot = size_t{1} << bit_width(std::max(bytes, kLeastSlot) - 1);
+  if (!is_used_ || group.nccl() != nullptr) return nullptr;
+  const size_t slot = size_t{1} << bit_width(std::max(what.bytes, kLeastSlot) - 1);
   std::unique_ptr<Mailbox>& mailbox = mailboxes_[{&group, slot}];
   if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(group, slot);
-  if (!mailbox->is_usable()) return false;
-  mailbox->swap(from, to, bytes, stream);
-  return true;
+  return mailbox->is_usable() ? mailbox->swap(what, stream) : nullptr;
 }
 
 }  // namespace toroid::cuda

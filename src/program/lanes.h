@@ -1,0 +1,41 @@
+// Halves of a batch that communicate, each on a stream of its own in the graph of a call: lanes.
+//
+//   lane 1   |--1--|=swap=|----3----|=swap=|--5--| …
+//   lane 2       |--2--|=swap=|     |----4----|=swap=| …
+//
+// A kernel waits for those of its lane. What one lane leaves of the device, while its sums are on their way, at the ends of its kernels and
+// between them, has the blocks of the other one. Steps of a lane are on a branch (Step::branch), its collective operations too, which are
+// marked as beside others (Step::is_beside). The kernels before one of them are a stretch.
+//
+// Stretches keep an order, the same in both processes: each starts when the last two kernels of the one before it begin (Step::is_marked is
+// the step before these, Step::awaits counts such steps and operations). Else the processes would come to their swaps in different orders,
+// or both lanes to theirs at the same time, and nobody computes.
+//
+// Memory: a temporary lives until no step of the other lane can be beside the last one that accesses it. Started one by one, steps keep
+// their order on one stream.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/module.h"
+
+namespace toroid::program {
+
+inline constexpr uint32_t kLanes = 2;
+
+// Has the main function steps on lanes? Then nothing else of it is beside others.
+bool has_lanes(const Module& module);
+
+// The operations, as positions of the main function's steps, what they swap being read by kernels of their lane before its next operation
+// alone: it need not be copied from where it comes. None where swaps of the program are on no lane, or of other sizes.
+std::vector<size_t> read_in_time(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);
+
+// What is wrong with the lanes of the main function; none: nothing.
+std::optional<std::string> fault_of_lanes(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);
+
+// Of the main function, where two chains of steps swap several times and do not wait for each other. False where there are none.
+bool add_lanes(const std::vector<schedule::ScheduledGraph>& graphs, Module& module);
+
+}  // namespace toroid::program
