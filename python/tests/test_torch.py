@@ -162,6 +162,24 @@ def test_outputs_that_are_views_of_one_tensor_share_its_memory(function, shape, 
     assert len({a.untyped_storage().data_ptr() for a in actual}) == 1
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_views_of_inputs_that_are_written_to(dynamic):
+    def f(x, y):
+        view = x.reshape(x.shape[0], -1)
+        view.transpose(0, -1)[0].sin_()
+        return view, y * 2, x[1:].t()
+
+    for offset in (0, 1):
+        base = torch.randn(3, 14)
+        found = []
+        for call in (f, compiled(f, dynamic=dynamic)):
+            own = base.clone()
+            x = own[1:, offset::2].t()[offset:, 0]
+            found.append((*call(x, torch.ones(2, 3)), own))
+            assert found[-1][0].data_ptr() == x.data_ptr()
+        close(found[1], found[0])
+
+
 def test_fewer_reflectors_than_columns():
     for rows in (2, 0):
         a, tau = torch.geqrf(torch.randn(3, rows, 5))

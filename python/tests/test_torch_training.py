@@ -418,3 +418,25 @@ def test_a_gradient_is_told_that_what_it_reads_was_written_to():
                 written.mul_(2)
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 result.sum().backward()
+
+
+def test_a_gradient_reads_what_was_there_before_the_input_was_written_to():
+    def copied(x, state):
+        y = x * state.clone()
+        with torch.no_grad():
+            state.mul_(2)
+        return y.sin()
+
+    def computed(x, state):
+        y = (x * state.exp()).sin() + x.t() @ (state * 1.5).t()
+        state.add_(y.detach())
+        return y
+
+    for function in (copied, computed):
+        given = torch.randn(4, 4), torch.rand(4, 4)
+        found = []
+        for call in (function, compiled(function)):
+            x, state = given[0].clone().requires_grad_(), given[1].clone()
+            call(x, state).sum().backward()
+            found.append((x.grad, state))
+        close(found[1], found[0])

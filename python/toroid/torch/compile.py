@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import attention, attention_dropout, gpu, saved_layouts
+from . import attention, attention_dropout, gpu, input_aliases, saved_layouts
 from .fallback import AS_ASKED, cut, keep_traced_layouts, names_in_memory, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
@@ -147,12 +147,15 @@ def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options:
     attention_dropout.mark_whole(gm)
     if kind == "backward":
         saved_layouts.take_inputs(gm, inputs)
+    elif kind == "forward":
+        input_aliases.copy_what_is_kept(gm)
     with unset_fake_temporarily():
+        call = None
         if options.freezing and kind == "inference" and parameters is not None:
             call = _compile_frozen(gm, options, parameters)
-            if call is not None:
-                return call
-        return _compile(gm, kind, options)
+        if call is None:
+            call = _compile(gm, kind, options)
+        return call if kind == "backward" else input_aliases.place(gm, call)
 
 
 def _compile_frozen(gm: torch.fx.GraphModule, options: Options, parameters: list) -> Callable | None:

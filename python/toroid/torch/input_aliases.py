@@ -1,0 +1,91 @@
+"""Inputs that a graph writes to: AOTAutograd copies their new values to them behind the graph.
+
+Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its shape is symbolic, the storage
+offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own, which begins its storage. Here it
+gets the place that it has in the input.
+
+Their old values, kept for a gradient. The partitioner may keep the input itself, of which a copy would be computed anew: so it is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch.fx
+from torch._functorch._aot_autograd.schemas import OutputType
+
+from .graph_text import base_of
+from .runtime import CallError
+
+
+def _known() -> Any:
+    """AOTAutograd's facts of the graph that it has compiled; None: there are none."""
+    context = torch._guards.TracingContext.try_get()
+    known = None if context is None else context.fw_metadata
+    return None if known is None or known.tokens else known
+
+
+def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
+    """In a forward graph."""
+    known = _known()
+    if known is None or not known.mutated_inp_runtime_indices:
+        return
+    placeholders, output = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node()
+    written = {placeholders[i] for i in known.mutated_inp_runtime_indices if i < len(placeholders)}
+    results = list(output.args[0])
+    for i in range(*known.tensors_saved_for_backwards_slice.indices(len(results))):
+        kept = results[i]
+        if isinstance(kept, torch.fx.Node) and isinstance(kept.meta.get("val"), torch.Tensor) and base_of(kept) in written:
+            with gm.graph.inserting_before(output):
+                results[i] = gm.graph.call_function(torch.ops.aten.clone.default, (kept,))
+            with kept.meta["val"].fake_mode:
+                results[i].meta = {**kept.meta, "val": kept.meta["val"].clone()}
+    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
+    gm.recompile()
+
+
+def _found(gm: torch.fx.GraphModule) -> list[tuple[int, int, int]]:
+    """Of each such output its index, the input's, and the index of the output that is the input's new value."""
+    known = _known()
+    if known is None:
+        return []
+    inputs = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+    outputs = [node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in gm.graph.output_node().args[0]]
+    updated = list(known.mutated_inp_runtime_indices)
+    found = []
+    for i, info in enumerate(known.output_info, len(updated)):
+        if info.output_type is not OutputType.alias_of_input or info.base_idx not in updated:
+            continue
+        new = updated.index(info.base_idx)
+        given = inputs[info.base_idx] if info.base_idx < len(inputs) else None
+        made = (outputs[new], outputs[i]) if i < len(outputs) else (None, None)
+        if all(isinstance(each, torch.Tensor) for each in (given, *made)) and given.shape == made[0].shape:
+            found.append((i, info.base_idx, new))
+    return found
+
+
+def place(gm: torch.fx.GraphModule, call: Callable[[list], list]) -> Callable[[list], list]:
+    """The call, whose outputs of this kind lie in their inputs."""
+    found = _found(gm)
+    if not found:
+        return call
+
+    def placed(args: list) -> list:
+        given = [args[i] for _, i, _ in found]
+        results = list(call(args))
+        for (i, _, new), tensor in zip(found, given):
+            results[i] = _in_input(results[i], tensor, results[new])
+        return results
+
+    placed._boxed_call = True
+    return placed
+
+
+def _in_input(view: torch.Tensor, given: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    if view.untyped_storage().data_ptr() != new.untyped_storage().data_ptr():
+        if given.storage_offset() == 0:
+            return view
+        raise CallError("a view of an input that is written to, which begins behind the first element of its memory, is not supported here")
+    offset = given.storage_offset() + view.storage_offset() - new.storage_offset()
+    return torch.as_strided(given.detach(), view.size(), view.stride(), offset)
