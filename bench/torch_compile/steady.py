@@ -1,7 +1,7 @@
 """The steady state of torch.compile(backend="toroid") beside Inductor, in turns, without gradients.
 
     python bench/torch_compile/steady.py [--models PATTERN...] [--threads N] [--rounds N] [--seconds S] [--cache FOLDER] [--freezing]
-                                         [--backends toroid,inductor] [--together N] [--json FILE]
+                                         [--mode max-autotune] [--backends toroid,inductor] [--together N] [--json FILE]
 
 For each model, each backend has a process of its own, which compiles it and compares its results with eager's. Then the processes are
 timed in turns, `--rounds` times for `--seconds` each, so that a change of the machine's speed meets both. A backend's time is the least
@@ -24,7 +24,7 @@ import time
 import run
 
 
-def _worker(name: str, backend: str, threads: int, freezing: bool) -> None:
+def _worker(name: str, backend: str, threads: int, freezing: bool, mode: str | None) -> None:
     """Compiles the model, says so, then answers each line with a number of seconds by the median of the calls in that time."""
     import torch
 
@@ -32,11 +32,12 @@ def _worker(name: str, backend: str, threads: int, freezing: bool) -> None:
 
     if threads:
         torch.set_num_threads(threads)
-    options: dict = {}
+    options: dict = {"mode": mode}
     if backend == "toroid":
         import toroid.torch  # noqa: F401: registers the backend
 
-        options = {"options": {"freezing": True}} if freezing else {}
+        if freezing:  # beside options torch.compile takes no mode
+            options = {"options": {"freezing": True, "max_autotune": mode is not None}}
     elif freezing:
         import torch._inductor.config
 
@@ -68,6 +69,7 @@ class Worker:
                 environment[variable] = str(arguments.threads)
         command = [sys.executable, os.path.abspath(__file__), "--worker", name, "--backends", backend, "--threads", str(arguments.threads)]
         command += ["--freezing"] if arguments.freezing else []
+        command += ["--mode", arguments.mode] if arguments.mode else []
         self.backend = backend
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
@@ -159,11 +161,12 @@ def main() -> None:
     parser.add_argument("--cache", default="")
     parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--freezing", action="store_true")
+    parser.add_argument("--mode", help="of torch.compile, for both backends")
     parser.add_argument("--json")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        _worker(arguments.worker, arguments.backends, arguments.threads, arguments.freezing)
+        _worker(arguments.worker, arguments.backends, arguments.threads, arguments.freezing, arguments.mode)
         return
     import models
 
