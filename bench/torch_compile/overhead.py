@@ -1,10 +1,11 @@
 """What a call of torch.compile(backend="toroid") costs beside its work: tiny models, beside Inductor and eager PyTorch.
 
     python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--rounds N] [--seconds S] [--threads N]
-                                           [--json FILE]
+                                           [--cache FOLDER] [--json FILE]
 
 Of each case each backend has a process of its own, which compiles it. Then they are timed in turns, `--rounds` times for `--seconds`
-each: the time of a call, with Dynamo's guards and AOTAutograd's part, is the least of the rounds' medians.
+each: the time of a call, with Dynamo's guards and AOTAutograd's part, is the least of the rounds' medians. --cache keeps what is compiled
+for later runs.
 """
 
 from __future__ import annotations
@@ -169,20 +170,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cache", default="")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     os.environ |= {"TORCH_WARM_POOL": "0", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(arguments.threads)}
-    import torch._inductor.compile_fx  # noqa: F401: once, for all processes
-
     import run
     import toroid.torch  # noqa: F401: registers the backend
 
-    names = [name for name in cases() if any(fnmatch.fnmatch(name, pattern) for pattern in arguments.cases)]
     backends = arguments.backends.split(",")
+    if "inductor" in backends:  # once, for all processes
+        import torch._inductor.compile_fx  # noqa: F401
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        pick_vec_isa()
+    names = [name for name in cases() if any(fnmatch.fnmatch(name, pattern) for pattern in arguments.cases)]
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            times = found[name] = measure(name, backends, folder, arguments)
+            times = found[name] = measure(name, backends, arguments.cache or folder, arguments)
             print(f"{name:30}" + "".join(f" {backend} {1e6 * times[backend]:7.1f} us" for backend in backends), end="")
             others = [backend for backend in backends if "toroid" in times and backend != "toroid"]
             print("".join(f" {other}/toroid {times[other] / times['toroid']:.2f}" for other in others), flush=True)
