@@ -440,3 +440,37 @@ def test_a_gradient_reads_what_was_there_before_the_input_was_written_to():
             call(x, state).sum().backward()
             found.append((x.grad, state))
         close(found[1], found[0])
+
+
+def test_a_write_to_a_view_of_what_is_kept_does_not_change_the_gradient():
+    def a_row(x, w):
+        y = (x * w).tanh()
+        return y.sum(), y[0]
+
+    def another_shape(x, w):
+        y = (x * w).softmax(-1)
+        return (y * w).sum(), y.view(-1)
+
+    def with_gaps(x, w):
+        y = (x * w).sigmoid()
+        return y.square().sum(), y[:, 1:]
+
+    def turned(x, w):
+        y = (x * w).exp()
+        return y.sin().sum(), y.t()
+
+    for function in (a_row, another_shape, with_gaps, turned):
+        given = torch.randn(4, 6), torch.randn(4, 6)
+        found = []
+        for call, is_written in ((function, False), (compiled(function), True)):
+            x, w = (each.clone().requires_grad_() for each in given)
+            result, view = call(x, w)
+            found.append([view.detach().clone()])
+            strides = view.stride()
+            if is_written:
+                assert strides == function(x, w)[1].stride()
+                with torch.no_grad():
+                    view.mul_(2)
+            result.backward()
+            found[-1] += [x.grad, w.grad]
+        close(found[1], found[0])

@@ -149,6 +149,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options:
         saved_layouts.take_inputs(gm, inputs)
     elif kind == "forward":
         input_aliases.copy_what_is_kept(gm)
+        input_aliases.keep_views_apart(gm)
     with unset_fake_temporarily():
         call = None
         if options.freezing and kind == "inference" and parameters is not None:

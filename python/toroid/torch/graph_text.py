@@ -53,6 +53,9 @@ FORMATS = {
 }
 
 # Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
+# In a node's meta: the output is computed apart, although it is a view of something that others get.
+APART = "toroid_apart"
+
 _STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))
 _READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
 # They take elements by their place in memory.
@@ -782,7 +785,9 @@ class _Writer:
     def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
         base = base_of(node)
         made = self.with_gaps(node, value)
-        if base is node or base.op not in ("placeholder", "call_function") or not isinstance(base.meta.get("val"), torch.Tensor):
+        if node.meta.get(APART) or base is node or base.op not in ("placeholder", "call_function"):
+            return made
+        if not isinstance(base.meta.get("val"), torch.Tensor):
             return made
         held = base.meta["val"]
         is_input = base in positions

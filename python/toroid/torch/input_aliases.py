@@ -1,4 +1,6 @@
-"""Inputs that a graph writes to: AOTAutograd copies their new values to them behind the graph.
+"""What outputs share memory with: inputs that a graph writes to, and what its gradient keeps.
+
+AOTAutograd copies the new values of inputs that are written to behind the graph.
 
 Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its shape is symbolic, the storage
 offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own, which begins its storage. Here it
@@ -9,13 +11,14 @@ Their old values, kept for a gradient. The partitioner may keep the input itself
 
 from __future__ import annotations
 
+import collections
 from typing import Any, Callable
 
 import torch
 import torch.fx
 from torch._functorch._aot_autograd.schemas import OutputType
 
-from .graph_text import base_of
+from .graph_text import APART, base_of
 from .runtime import CallError
 
 
@@ -43,6 +46,26 @@ def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
                 results[i].meta = {**kept.meta, "val": kept.meta["val"].clone()}
     output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
     gm.recompile()
+
+
+def keep_views_apart(gm: torch.fx.GraphModule) -> None:
+    """In a forward graph: what is given to the caller, as the one view of something that the gradient keeps, is computed apart. As a view that
+    is a result of an autograd function it has a version of its own, so the gradient would not be told when the caller writes to it."""
+    known = _known()
+    if known is None:
+        return
+    results = list(gm.graph.output_node().args[0])
+    kept = range(*known.tensors_saved_for_backwards_slice.indices(len(results)))
+    tensors = {
+        i: node for i, node in enumerate(results) if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    saved = {base_of(node) for i, node in tensors.items() if i in kept}
+    given = [node for i, node in tensors.items() if i not in kept]
+    views = collections.Counter(base_of(node) for node in given)
+    for node in given:
+        base = base_of(node)
+        if base is not node and base.op == "call_function" and base in saved and views[base] == 1:
+            node.meta[APART] = True
 
 
 def _found(gm: torch.fx.GraphModule) -> list[tuple[int, int, int]]:
