@@ -1,5 +1,5 @@
-// Which collective operations run beside kernels or on lanes, what waits for them, how long their memory stays theirs, and that a text which
-// says otherwise is refused.
+// Which collective operations run beside kernels or on lanes, what waits for them, how long their memory stays theirs, and that a text
+// which says otherwise is refused.
 #include "program/beside.h"
 
 #include <gtest/gtest.h>
@@ -232,7 +232,7 @@ TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
   const std::string input = "x1: f32[64, 512]";
   other.replace(other.find(input), input.size(), "x1: f32[32, 512]");
   for (int time = 0; time <= 4; ++time) {
-    for (const std::string name : {fmt::format("s1_{}: f32[64,", time), fmt::format("r1_{}: f32[64,", time)}) {
+    for (const std::string& name : {fmt::format("s1_{}: f32[64,", time), fmt::format("r1_{}: f32[64,", time)}) {
       const size_t at = other.find(name);
       if (at != std::string::npos) other.replace(at, name.size(), name.substr(0, name.size() - 3) + "32,");
     }

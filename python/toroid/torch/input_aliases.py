@@ -2,9 +2,9 @@
 
 AOTAutograd copies the new values of inputs that are written to behind the graph.
 
-Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its shape is symbolic, the storage
-offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own, which begins its storage. Here it
-gets the place that it has in the input.
+Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its
+shape is symbolic, the storage offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own,
+which begins its storage. Here it gets the place that it has in the input.
 
 Their old values, kept for a gradient. The partitioner may keep the input itself, of which a copy would be computed anew: so it is copied.
 """
@@ -49,8 +49,8 @@ def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
 
 
 def keep_views_apart(gm: torch.fx.GraphModule) -> None:
-    """In a forward graph: what is given to the caller, as the one view of something that the gradient keeps, is computed apart. As a view that
-    is a result of an autograd function it has a version of its own, so the gradient would not be told when the caller writes to it."""
+    """In a forward graph: what is given to the caller, as the one view of something that the gradient keeps, is computed apart. As a view
+    that is a result of an autograd function it has a version of its own, so the gradient would not be told when the caller writes to it."""
     known = _known()
     if known is None:
         return
