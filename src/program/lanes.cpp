@@ -84,7 +84,7 @@ class LaneSteps {
   std::vector<Facts> facts_;
 };
 
-// LaneSteps [first, end), and the lane of each.
+// Steps [first, end), and the lane of each.
 struct LaneRegion {
   size_t first = 0, end = 0;
   std::vector<uint32_t> lanes;
@@ -370,6 +370,8 @@ std::optional<std::string> fault_of_lanes(const std::vector<schedule::ScheduledG
 }
 
 bool add_lanes(const std::vector<schedule::ScheduledGraph>& graphs, Module& module) {
+  const std::vector<schedule::Step>& scheduled = graphs[0].schedule.steps;
+  if (std::count_if(scheduled.begin(), scheduled.end(), swaps) < static_cast<ptrdiff_t>(kLanes * kLeastOperations)) return false;
   const LaneSteps steps(graphs, module);
   size_t operations = 0, begin = 0;
   while (const std::optional<LaneRegion> region = region_from(steps, begin)) {
