@@ -72,8 +72,8 @@ def write(writer: Any, node: torch.fx.Node, refused: type[Exception]) -> None:
         if is_body(argument):
             texts.append(f"@{_body(writer, argument, operands, refused)}")
         elif isinstance(argument, (list, tuple)):
-            texts.append("[" + ", ".join(writer.reference(each) for each in argument if _is_tensor(each)) + "]")
-        elif _is_tensor(argument):
+            texts.append("[" + ", ".join(writer.reference(each) for each in argument if gives_tensor(each)) + "]")
+        elif gives_tensor(argument):
             texts.append(writer.reference(argument))
         else:
             value = argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
@@ -83,7 +83,7 @@ def write(writer: Any, node: torch.fx.Node, refused: type[Exception]) -> None:
     writer.add_results(node, f"higher_order::{node.target.name()}({', '.join(texts)})")
 
 
-def _is_tensor(node: Any) -> bool:
+def gives_tensor(node: Any) -> bool:
     return isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
 
 
@@ -94,9 +94,9 @@ def _body(writer: Any, body: torch.fx.Node, operands: list, refused: type[Except
     if len(placeholders) != len(operands):
         raise refused(f"the body '{body.target}' takes {len(placeholders)} operands, not {len(operands)}")
     for inside, outside in zip(placeholders, operands):
-        if _is_tensor(inside) and _is_tensor(outside):
+        if gives_tensor(inside) and gives_tensor(outside):
             continue
         value = outside.meta.get("val") if isinstance(outside, torch.fx.Node) else outside
-        if _is_tensor(inside) or _is_tensor(outside) or writer.number(inside.meta.get("val")) != writer.number(value):
+        if gives_tensor(inside) or gives_tensor(outside) or writer.number(inside.meta.get("val")) != writer.number(value):
             raise refused("control flow over numbers that its bodies change is not supported", body)
     return writer.subgraph(module)

@@ -22,6 +22,7 @@ import torch
 import torch.fx
 
 from . import control_flow
+from .control_flow import gives_tensor
 
 DTYPES = {
     torch.bool: "bool",
@@ -52,10 +53,10 @@ FORMATS = {
     torch.preserve_format: "preserve",
 }
 
-# Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
 # In a node's meta: the output is computed apart, although it is a view of something that others get.
 APART = "toroid_apart"
 
+# Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
 _STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))
 _READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
 # They take elements by their place in memory.
@@ -494,7 +495,7 @@ class _Writer:
                 inside.names[node] = node.name
         output = next(node for node in gm.graph.nodes if node.op == "output")
         returned = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
-        if any(not isinstance(node, torch.fx.Node) or not isinstance(node.meta.get("val"), torch.Tensor) for node in returned):
+        if not all(map(gives_tensor, returned)):
             raise Refused("a body of control flow with results that are no tensors is not supported")
         needed = _needed(list(returned), gm.graph)
         for node in gm.graph.nodes:
@@ -732,7 +733,7 @@ class _Writer:
         outputs: list[Output] = []
         computed: dict[torch.fx.Node, int] = {}
         listed = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
-        tensors = {node: None for node in listed if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)}
+        tensors = dict.fromkeys(filter(gives_tensor, listed))
         bases = collections.Counter(base_of(node) for node in tensors)
         for node in listed:
             value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
@@ -785,9 +786,7 @@ class _Writer:
     def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
         base = base_of(node)
         made = self.with_gaps(node, value)
-        if node.meta.get(APART) or base is node or base.op not in ("placeholder", "call_function"):
-            return made
-        if not isinstance(base.meta.get("val"), torch.Tensor):
+        if node.meta.get(APART) or base is node or base.op not in ("placeholder", "call_function") or not gives_tensor(base):
             return made
         held = base.meta["val"]
         is_input = base in positions

@@ -1,6 +1,7 @@
 """What outputs share memory with: inputs that a graph writes to, and what its gradient keeps.
 
-AOTAutograd copies the new values of inputs that are written to behind the graph.
+AOTAutograd copies the new values of inputs that are written to behind the graph. What a gradient keeps is told of later writes by its
+version (keep_views_apart).
 
 Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its
 shape is symbolic, the storage offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own,
@@ -18,6 +19,7 @@ import torch
 import torch.fx
 from torch._functorch._aot_autograd.schemas import OutputType
 
+from .control_flow import gives_tensor
 from .graph_text import APART, base_of
 from .runtime import CallError
 
@@ -39,7 +41,7 @@ def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
     results = list(output.args[0])
     for i in range(*known.tensors_saved_for_backwards_slice.indices(len(results))):
         kept = results[i]
-        if isinstance(kept, torch.fx.Node) and isinstance(kept.meta.get("val"), torch.Tensor) and base_of(kept) in written:
+        if gives_tensor(kept) and base_of(kept) in written:
             with gm.graph.inserting_before(output):
                 results[i] = gm.graph.call_function(torch.ops.aten.clone.default, (kept,))
             with kept.meta["val"].fake_mode:
@@ -55,12 +57,9 @@ def keep_views_apart(gm: torch.fx.GraphModule) -> None:
     if known is None:
         return
     results = list(gm.graph.output_node().args[0])
-    kept = range(*known.tensors_saved_for_backwards_slice.indices(len(results)))
-    tensors = {
-        i: node for i, node in enumerate(results) if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
-    }
-    saved = {base_of(node) for i, node in tensors.items() if i in kept}
-    given = [node for i, node in tensors.items() if i not in kept]
+    kept = slice(*known.tensors_saved_for_backwards_slice.indices(len(results)))
+    saved = {base_of(node) for node in filter(gives_tensor, results[kept])}
+    given = list(filter(gives_tensor, results[: kept.start] + results[kept.stop :]))
     views = collections.Counter(base_of(node) for node in given)
     for node in given:
         base = base_of(node)
