@@ -129,38 +129,38 @@ def _work(name: str, backend: str, threads: int, folder: str, pipe) -> None:
 class _Worker:
     def __init__(self, name: str, backend: str, threads: int, folder: str) -> None:
         self.name, self.backend = name, backend
+        self.medians: list[float] = []
         self.pipe, theirs = fork.Pipe()
         self.process = fork.Process(target=_work, args=(name, backend, threads, folder, theirs))
         self.process.start()
         theirs.close()
 
     def answer(self):
+        """Throws RuntimeError where the process failed."""
         answer = self.pipe.recv()
         if isinstance(answer, str) and answer != "ready":
             raise RuntimeError(f"{self.name} by {self.backend}: {answer}")
         return answer
 
-    def measure(self, seconds: float) -> float:
+    def measure(self, seconds: float) -> None:
         self.pipe.send(seconds)
-        return self.answer()
+        self.medians.append(self.answer())
 
 
 def measure(name: str, backends: list[str], folder: str, arguments: argparse.Namespace) -> dict[str, float]:
     """Seconds of a call by backend. Throws RuntimeError where one fails."""
+    import steady
+
     workers = [_Worker(name, backend, arguments.threads, folder) for backend in backends]
-    times: dict[str, float] = {}
     try:
         for worker in workers:
             worker.answer()
-        for turn in range(arguments.rounds):
-            for worker in workers if turn % 2 == 0 else reversed(workers):
-                median = worker.measure(arguments.seconds)
-                times[worker.backend] = min(median, times.get(worker.backend, median))
+        steady.take_turns(workers, arguments.rounds, arguments.seconds)
+        return {worker.backend: min(worker.medians) for worker in workers}
     finally:
         for worker in workers:
             worker.process.kill()
             worker.process.join()
-    return times
 
 
 def main() -> None:
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--json")
     arguments = parser.parse_args()
     os.environ |= {"TORCH_WARM_POOL": "0", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(arguments.threads)}
-    import run
+    import steady
     import toroid.torch  # noqa: F401: registers the backend
 
     backends = arguments.backends.split(",")
@@ -191,10 +191,7 @@ def main() -> None:
             print(f"{name:30}" + "".join(f" {backend} {1e6 * times[backend]:7.1f} us" for backend in backends), end="")
             others = [backend for backend in backends if "toroid" in times and backend != "toroid"]
             print("".join(f" {other}/toroid {times[other] / times['toroid']:.2f}" for other in others), flush=True)
-    for backend in backends:
-        if backend != "toroid" and "toroid" in backends:
-            ratios = [times[backend] / times["toroid"] for times in found.values()]
-            print(f"{backend} / toroid: geometric mean {run._mean(ratios):.2f}, at least {min(ratios):.2f}")
+    print(steady.summary([{"seconds": times} for times in found.values()], backends))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)
