@@ -1,6 +1,6 @@
 /* A package by its own run side beside libtoroid.so's, which is that of `toroid run`, in turns; and how long it takes from nothing to the
- * first result. A turn is of runs of 2 ms, of which the first fifth is not counted: each side has its own copy of the weights, which a small
- * model finds in a cache of the core only where nobody else uses that. POSIX.
+ * first result. A turn is of runs of 2 ms, of which the first fifth is not counted: each side has its own copy of the weights, which a
+ * small model finds in a cache of the core only where nobody else uses that. POSIX.
  *
  *   cc -O2 -D_GNU_SOURCE -Iinclude -Itests/package bench/package_speed.c -Lbuild -ltoroid -ldl -Wl,-rpath,$PWD/build -o package_speed
  *   ./package_speed m.so [SECONDS [THREADS]]

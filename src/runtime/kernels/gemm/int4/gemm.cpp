@@ -203,7 +203,7 @@ void multiply_in_panels(const KernelCall& call, const Cut& cut, const Int4Sizes&
   });
 }
 
-// With the sums of groups, where they can be made; else in panels. kTakesZeros: of numbers without their zero points, where these are whole.
+// With the sums of groups, where they can be made; else in panels. kTakesZeros: numbers have lost their zero points, where these are whole.
 template <bool kTakesZeros, void (*kMultiply)(const KernelCall& call, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
                                               const float* group_sums, const ProductOutput& out)>
 void multiply_by_sums(const KernelCall& call, const Cut& of_panels, const Int4Sizes& s, const Int4Matrix& b, const FloatRows& a,
