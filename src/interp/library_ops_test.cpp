@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <numbers>
 
 #include <gtest/gtest.h>
@@ -239,6 +240,13 @@ TEST(LibraryOps, LdlWithTwoByTwoPivots) {
 
 TEST(LibraryOps, MatrixExponentialAndLeastSquares) {
   expect_near(call("linalg.matrix_exp", {f32({2, 2}, {0, -M_PI / 2, M_PI / 2, 0})}, {{DType::F32, {2, 2}}})[0], {0, -1, 1, 0});
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto single = call("linalg.matrix_exp", {f32({3, 1, 1}, {1, infinity, -infinity})}, {{DType::F32, {3, 1, 1}}})[0];
+  EXPECT_EQ(single.double_at(0), std::numbers::e_v<float>);
+  EXPECT_EQ(single.double_at(1), infinity);
+  EXPECT_EQ(single.double_at(2), 0);
+  const auto larger = call("linalg.matrix_exp", {f32({2, 2}, {infinity, 0, 0, 0})}, {{DType::F32, {2, 2}}})[0];
+  EXPECT_TRUE(std::isnan(larger.double_at(0)));
   const auto fit = call("linalg.lstsq", {f32({3, 2}, {1, 0, 1, 1, 1, 2}), f32({3, 1}, {1, 2, 4})},
                         {{DType::F32, {2, 1}}, {DType::F32, {1}}, {DType::I64, {}}, {DType::F32, {2}}}, {1e-6});
   expect_near(fit[0], {5.0 / 6, 1.5});

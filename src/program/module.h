@@ -193,8 +193,8 @@ struct Step {
   bool is_beside = false;
   bool is_marked = false;  // of a lane (lanes.h): counts as one, though it is none
   size_t awaits = 0;
-  // Of a program for a GPU: the processor runs it, on tensors in its own memory. Before that it waits for all that was started, where a copy
-  // from the GPU that it needs may be under way.
+  // Of a program for a GPU: the processor runs it, on tensors in its own memory. Before that it waits for all that was started, where a
+  // copy from the GPU that it needs may be under way.
   bool on_host = false;
   bool waits = false;
 };

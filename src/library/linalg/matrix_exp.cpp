@@ -12,6 +12,7 @@ namespace {
 Matrix exponential(Matrix a) {
   const int64_t n = a.rows();
   if (n == 0) return a;
+  if (n == 1) return Matrix::Constant(1, 1, std::exp(a(0, 0)));  // infinities too, as PyTorch's
   const double norm = a.cwiseAbs().rowwise().sum().maxCoeff();
   if (!a.allFinite() || !std::isfinite(norm)) return Matrix::Constant(n, n, std::numeric_limits<double>::quiet_NaN());
   int squarings = 0;
