@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/builder.h"
 #include "graph/custom/custom_operators.h"
 #include "library/device_copy.h"
 #include "lower/attention/visible_scores.h"
@@ -15,7 +14,6 @@
 #include "lower/layouts.h"
 #include "lower/lowering.h"
 #include "lower/nextafter.h"
-#include "lower/one_hot.h"
 #include "passes/attention/merge_gradient.h"
 #include "passes/constant_values.h"
 #include "passes/decompose/custom/apply_custom.h"
@@ -224,162 +222,6 @@ bool Lowering::depends_on_product(const Node& node) {
   return depends;
 }
 
-// What can be computed once is not computed again by those who use it.
-void Lowering::prepare_inputs(const Node& node) {
-  for (ValueId output : node.outputs) {
-    if (constant_[static_cast<size_t>(output)] != Constancy::None) return;
-  }
-  const bool keeps_int8 = takes_int8(node), keeps_int4 = takes_int4(node);
-  if (is_library(node.op, kAttentionOfScores)) {
-    for (size_t i = 0; i < 3; ++i) read_from_memory(node.inputs[i]);
-    return;
-  }
-  for (ValueId input : node.inputs) read_from_memory(input);
-  const bool keeps_bytes = std::holds_alternative<Matmul>(node.op) && keeps_narrow_weights(node) &&
-                           options_.narrow_weights == NarrowWeights::KeptForFewRows && weights_of_bytes(node);
-  if (may_take_float8(node)) return;
-  for (ValueId input : node.inputs) {
-    const Constancy constancy = constant_[static_cast<size_t>(input)];
-    if ((keeps_int4 || keeps_bytes) && input == node.inputs[1]) continue;
-    if (constancy == Constancy::None || (keeps_int8 && (is_cast_from(input, DType::I8) || is_cast_from(input, DType::U8)))) continue;
-    ValueId computed = input;
-    while (!lowered(computed).buffer && is_view(graph_.producer(computed).op)) computed = graph_.producer(computed).inputs[0];
-    if (lowered(computed).buffer) continue;
-    const ExprCost cost = cost_of(exprs(), lowered(computed).value);
-    // A position or a number costs less than to read what was made of it.
-    if (cost.transcendental == 0 && (constancy == Constancy::Positions || cost.arithmetic == 0)) continue;
-    realise(computed);
-    if (computed != input) relower_view(input);
-  }
-}
-
-// The value in memory.
-BufferId Lowering::realise(ValueId id) {
-  Lowered& value = lowered(id);
-  if (value.buffer) return *value.buffer;
-  const BufferId buffer = new_buffer(id);
-  add_computation(loop::Map{value.axes, value.value}, {buffer}, value.provenance);
-  define_buffer(id, buffer);
-  return buffer;
-}
-
-// The value once more in memory, in this dtype and layout.
-loop::Operand Lowering::copy_of(ValueId id, std::string_view suffix, DType type, std::vector<sym::Expr> strides) {
-  const BufferId copy = prepared_if_constant(id, new_buffer(graph_.value(id).name + std::string(suffix), type, sizes(id)));
-  loops_->buffer(copy).strides = strides;
-  add_computation(loop::Map{lowered(id).axes, lowered(id).value}, {copy}, lowered(id).provenance);
-  return {copy, sizes(id), std::move(strides), 0};
-}
-
-// The value in memory and contiguous, copied if its buffer (an input's) has other strides.
-BufferId Lowering::contiguous(ValueId id) {
-  const BufferId buffer = realise(id);
-  const loop::Buffer& found = loops_->buffer(buffer);
-  if (is_contiguous({buffer, found.sizes, found.strides, 0})) return buffer;
-  return copy_of(id, "_contiguous", dtype(id), contiguous_strides(sizes(id))).buffer;
-}
-
-// The value as a strided window on some buffer; copies only where no such window exists.
-loop::Operand Lowering::operand(ValueId id, bool must_be_contiguous) {
-  if (!lowered(id).buffer && is_view(graph_.producer(id).op)) relower_view(id);
-  if (const auto window = as_window(id); window && (!must_be_contiguous || is_contiguous(*window))) return *window;
-  if (!must_be_contiguous) {
-    if (shows_windows(id)) {
-      realise(graph_.producer(id).inputs[0]);
-      lower_view(graph_.producer(id));
-      if (const auto window = as_window(id)) return *window;
-    }
-    const BufferId buffer = realise(id);
-    return {buffer, sizes(id), loops_->buffer(buffer).strides, 0};
-  }
-  return {contiguous(id), sizes(id), contiguous_strides(sizes(id)), 0};
-}
-
-// Windows of a tensor whose dims were flattened, as im2col leaves them: they are copied before that, by loops without divisions.
-bool Lowering::shows_windows(ValueId id) {
-  const Node& view = graph_.producer(id);
-  if (lowered(id).buffer || !std::holds_alternative<Reshape>(view.op) || lowered(view.inputs[0]).buffer) return false;
-  return std::holds_alternative<Remap>(graph_.producer(view.inputs[0]).op) && sizes(view.inputs[0]).size() > sizes(id).size();
-}
-
-// What a chain of views shows: the nearest value that is in memory, else what it begins with.
-ValueId Lowering::shown_by(ValueId id) {
-  while (!lowered(id).buffer && is_view(graph_.producer(id).op)) id = graph_.producer(id).inputs[0];
-  return id;
-}
-
-// Realises what a chain of views shows, then lowers the views over it again. With several users, the chain's last value that has them is
-// realised instead, if it has all elements: each user then has a window of it, as the halves of an image whose channels were shuffled.
-void Lowering::relower_view(ValueId id) {
-  const ValueId shown = shown_by(id);
-  ValueId in_memory = graph_.producer(id).inputs[0];
-  while (in_memory != shown && !(uses_[static_cast<size_t>(in_memory)] > 1 && !lowered(shown).buffer &&
-                                 sym::known_eq(graph_.type(in_memory).numel(), graph_.type(shown).numel()))) {
-    in_memory = graph_.producer(in_memory).inputs[0];
-  }
-  realise(in_memory);
-  lower_views(in_memory, id);
-}
-
-// Those of a chain from what is in memory to `id`.
-void Lowering::lower_views(ValueId in_memory, ValueId id) {
-  const Node& node = graph_.producer(id);
-  if (node.inputs[0] != in_memory) lower_views(in_memory, node.inputs[0]);
-  lower_view(node);
-}
-
-// A view that was lowered before what it shows came to be in memory would compute it again.
-void Lowering::read_from_memory(ValueId id) {
-  if (lowered(id).buffer || lowered(id).shows_memory || !is_view(graph_.producer(id).op) || cost_of(exprs(), lowered(id).value).is_cheap())
-    return;
-  const ValueId shown = shown_by(id);
-  if (lowered(shown).buffer) lower_views(shown, id);
-}
-
-// The same for an expression over the value's axes, with elements of this dtype in memory.
-std::optional<loop::Operand> Lowering::window_of(ValueId id, ExprId expr, DType in_memory) {
-  const Lowered& value = lowered(id);
-  const auto* load = std::get_if<loop::Load>(&exprs().node(expr).op);
-  if (load == nullptr) return std::nullopt;
-  const loop::Buffer& buffer = loops_->buffer(load->buffer);
-  if (buffer.dtype != in_memory) return std::nullopt;
-  sym::Expr position = 0;
-  for (size_t d = 0; d < load->index.size(); ++d) position = position + load->index[d] * buffer.strides[d];
-  loop::Operand window{load->buffer, sizes(id), {}, 0};
-  for (sym::Expr axis : value.axes) {
-    if (axis.is_const()) {
-      window.strides.push_back(0);
-      continue;
-    }
-    const auto linear = sym::linear_in(position, axis);
-    if (!linear) return std::nullopt;
-    window.strides.push_back(linear->coefficient);
-    position = linear->rest;
-  }
-  for (sym::Expr stride : window.strides) {
-    if (depends_on_axes(stride)) return std::nullopt;
-  }
-  if (depends_on_axes(position)) return std::nullopt;
-  window.offset = position;
-  return window;
-}
-
-bool Lowering::depends_on_axes(sym::Expr e) {
-  if (e.is_const()) return false;
-  for (sym::Expr symbol : sym::free_symbols(e)) {
-    if (symbol.node()->symbol_kind == sym::SymbolKind::Axis || symbol.node()->symbol_kind == sym::SymbolKind::Value) return true;
-  }
-  return false;
-}
-
-bool Lowering::is_contiguous(const loop::Operand& window) {
-  const std::vector<sym::Expr> expected = contiguous_strides(window.sizes);
-  for (size_t d = 0; d < expected.size(); ++d) {
-    if (!window.sizes[d].is_const(1) && !sym::known_eq(window.strides[d], expected[d])) return false;
-  }
-  return true;
-}
-
 void Lowering::lower_node(const Node& node) {
   match(
       node.op, [&](const Input& op) { lower_input(node, op); }, [&](const Constant& op) { lower_constant(node, op); },
@@ -495,39 +337,6 @@ void Lowering::lower_cast(const Node& node) {
   realise_if_worth_it(id);
 }
 
-// Of large values, which then need no memory of their own.
-bool Lowering::is_read_again_from_elsewhere(ValueId id) {
-  const int64_t least = options_.least_recomputed_bytes / size_bytes(dtype(id));
-  if (needs_memory_[static_cast<size_t>(id)] || sym::evaluate_hint(graph_.type(id).numel()) < least) return false;
-  const Lowered& value = lowered(id);
-  return reads_as_little(*loops_, value.axes, value.value) ||
-         (options_.recomputes_functions && is_function_of_narrower(*loops_, value.axes, value.value));
-}
-
-void Lowering::realise_if_worth_it(ValueId id) {
-  if (lowered(id).buffer) return;
-  const ExprCost cost = cost_of(exprs(), lowered(id).value);
-  const int uses = uses_[static_cast<size_t>(id)];
-  if (cost.nodes > kMaxNodes || (uses > 1 && !cost.is_cheap() && !is_read_again_from_elsewhere(id))) realise(id);
-}
-
-// A total in double that is rounded: who reads it often reads it rounded, lest its vectors have half as many lanes.
-bool Lowering::is_rounded_total(ValueId id) const {
-  if (!std::holds_alternative<Cast>(graph_.producer(id).op) || dtype(id) != DType::F32) return false;
-  do id = graph_.producer(id).inputs[0];
-  while (is_view(graph_.producer(id).op));
-  const auto* reduce = std::get_if<Reduce>(&graph_.producer(id).op);
-  return reduce != nullptr && dtype(id) == DType::F64;
-}
-
-// Views that read an element several times should not compute it several times.
-void Lowering::realise_before_repeating(ValueId input, sym::Expr elements_out) {
-  if (lowered(input).buffer) return;
-  if (cost_of(exprs(), lowered(input).value).is_cheap() && !is_rounded_total(input)) return;
-  if (sym::known_le(elements_out, graph_.type(input).numel())) return;
-  realise(input);
-}
-
 void Lowering::lower_view(const Node& node) {
   const ValueId id = node.outputs[0];
   const ValueId input = node.inputs[0];
@@ -623,124 +432,6 @@ void Lowering::lower_scatter(const Node& node, const Scatter& op) {
   const BufferId out = new_buffer(id);
   add_computation(loop::ScatterLoop{base, std::move(axes), std::move(index), op.mode, value}, {out}, merged_provenance(node));
   define_buffer(id, out);
-}
-
-// A reduction over the one dim that trailing dims were flattened to is a reduction over those, whose indices need no division. Not
-// where something else reads the flat form too: what names positions in it is then in the same loop.
-std::pair<ValueId, std::vector<int>> Lowering::unflattened(ValueId input, const Reduce& op) const {
-  const Node& view = graph_.producer(input);
-  const auto last = static_cast<int>(sizes(input).size()) - 1;
-  const bool names_positions = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
-  if (names_positions || !std::holds_alternative<Reshape>(view.op) || uses_[static_cast<size_t>(input)] != 1 ||
-      op.dims != std::vector{last}) {
-    return {input, op.dims};
-  }
-  const auto& source = sizes(view.inputs[0]);
-  const auto leading = static_cast<size_t>(last);
-  if (source.size() <= leading + 1 || !std::equal(source.begin(), source.begin() + last, sizes(input).begin())) return {input, op.dims};
-  std::vector<int> dims;
-  for (size_t d = leading; d < source.size(); ++d) dims.push_back(static_cast<int>(d));
-  return {view.inputs[0], dims};
-}
-
-void Lowering::lower_reduce(const Node& node, const Reduce& op) {
-  constexpr int64_t kFewResults = 128;  // fewer do not fill a device
-  const auto [input, dims] = unflattened(node.inputs[0], op);
-  std::vector<sym::Expr> index;
-  std::vector<sym::Expr> axes;
-  std::vector<sym::Expr> reduce_axes;
-  sym::Expr count = 1;
-  for (size_t d = 0; d < sizes(input).size(); ++d) {
-    const sym::Expr size = sizes(input)[d];
-    const bool reduced = std::binary_search(dims.begin(), dims.end(), static_cast<int>(d));
-    if (size.is_const(1)) {
-      index.push_back(0);
-    } else {
-      index.push_back(program_.symbols->axis(size, reduced ? "r" : "i"));
-      if (reduced) reduce_axes.push_back(index.back());
-    }
-    if (reduced) {
-      count = count * size;
-    } else {
-      axes.push_back(index.back());
-    }
-  }
-  if (options_.gathers_before_reductions && sym::evaluate_hint(graph_.type(node.outputs[0]).numel()) < kFewResults &&
-      !lowered(input).buffer && is_gathered(exprs(), lowered(input).value)) {
-    realise(input);
-  }
-  const ExprId value = at(input, index);
-  const std::vector<ProvenanceId> provenance = merged_provenance(node);
-  if (reduce_axes.empty()) {  // over dims of size 1 only: nothing to combine
-    const bool is_arg = op.op == ReduceOp::ArgMin || op.op == ReduceOp::ArgMax;
-    const ExprId only = is_arg ? value : exprs().convert(value, dtype(node.outputs[0]));
-    define(node.outputs[0], axes, is_arg ? exprs().literal(Scalar(sym::Expr(0)), DType::I64) : only, provenance);
-    if (op.op == ReduceOp::MeanM2) define(node.outputs[1], axes, exprs().compute(ScalarOp::Sub, {only, only}), provenance);
-    return;
-  }
-  if (op.op == ReduceOp::Sum && reduce_axes.size() == 1) {
-    if (const auto one = sum_of_one_hot(exprs(), value, reduce_axes[0])) {
-      define(node.outputs[0], axes, exprs().convert(*one, dtype(node.outputs[0])), provenance);
-      return realise_if_worth_it(node.outputs[0]);
-    }
-  }
-  if (op.op != ReduceOp::MeanM2) {
-    const BufferId out = new_buffer(node.outputs[0]);
-    add_computation(loop::Reduction{axes, reduce_axes, op.op, value}, {out}, provenance);
-    define_buffer(node.outputs[0], out);
-    return;
-  }
-  // Mean and squared deviations in two passes over the row, corrected (Chan, Golub and LeVeque, 1983): as careful as MeanM2's update, and
-  // free of its divisions. With m the first pass's mean, rounded, and d = x - m,
-  //
-  //   mean = m + sum d / n      squares = sum d^2 - (sum d)^2 / n
-  //
-  // The correction is as small as m's error. It makes the mean of equal numbers that number, and their squares 0. It is needed only where
-  // rows lie far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds
-  // nothing to do.
-  //
-  // What follows from sums alone is in the results' dtype, which may be F64 where the row is F32; elements meet m in their own.
-  const DType type = exprs().dtype(value), wide = dtype(node.outputs[0]);
-  const auto kept = [&](const char* suffix, DType as, loop::Work work) {
-    const BufferId buffer =
-        prepared_if_constant(node.outputs[0], new_buffer(graph_.value(node.outputs[0]).name + suffix, as, sizes(node.outputs[0])));
-    add_computation(std::move(work), {buffer}, provenance);
-    return exprs().load(buffer, axes, as);
-  };
-  const auto sum_of = [&](const char* suffix, ExprId terms, loop::SumCare care) {
-    return kept(suffix, wide, loop::Reduction{axes, reduce_axes, ReduceOp::Sum, terms, care});
-  };
-  const auto times = [&](ExprId a, ExprId b) { return exprs().compute(ScalarOp::Mul, {a, b}); };
-  const auto number = [&](Scalar each) { return exprs().literal(each, wide); };
-  const ExprId elements = number(Scalar(count)), zero = number(Scalar(0.0));
-  const ExprId rough_mean =
-      kept("_rough", type,
-           loop::Map{axes, exprs().convert(exprs().compute(ScalarOp::Div, {sum_of("_sum", value, loop::SumCare::Fine), elements}), type)});
-  const ExprId deviation = exprs().compute(ScalarOp::Sub, {value, rough_mean}), centre = exprs().convert(rough_mean, wide);
-  const ExprId squares = sum_of("_squares", times(deviation, deviation), loop::SumCare::Finest);
-  const ExprId is_far = exprs().compute(ScalarOp::Ge, {exprs().convert(times(times(centre, centre), elements), type),
-                                                       exprs().convert(times(squares, number(Scalar(64.0))), type)});
-  const auto where_far = [&](ExprId correction, DType as) {
-    return exprs().compute(ScalarOp::Where, {is_far, correction, exprs().literal(Scalar(0.0), as)});
-  };
-  const ExprId drift = sum_of("_drift", where_far(deviation, type), loop::SumCare::Fine);
-  const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}), wide);
-  const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
-  define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {centre, shift}), provenance);
-  define(node.outputs[1], axes, exprs().compute(ScalarOp::Max, {corrected, zero}), provenance);
-  for (ValueId output : node.outputs) realise(output);  // once a row, also where other kernels read them
-}
-
-void Lowering::lower_scan(const Node& node, const Scan& op) {
-  const ValueId input = node.inputs[0];
-  std::vector<sym::Expr> axes;
-  for (sym::Expr size : sizes(input)) axes.push_back(program_.symbols->axis(size, "i"));
-  if (axes.empty()) axes.push_back(program_.symbols->axis(1, "i"));
-  const ExprId value = at(input, sizes(input).empty() ? std::vector<sym::Expr>{} : axes);
-  std::vector<BufferId> outputs;
-  for (ValueId output : node.outputs) outputs.push_back(new_buffer(output));
-  add_computation(loop::ScanLoop{axes, static_cast<size_t>(op.dim), op.op, value}, outputs, merged_provenance(node));
-  for (size_t i = 0; i < outputs.size(); ++i) define_buffer(node.outputs[i], outputs[i]);
 }
 
 void Lowering::lower_call(const Node& node, bool contiguous_operands) {
