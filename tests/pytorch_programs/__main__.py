@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--time-limit", type=float, default=float("inf"), help="seconds; the programs that remain count as not run")
-    parser.add_argument("--save", type=pathlib.Path, default=pathlib.Path("found"))
+    parser.add_argument("--save", type=pathlib.Path, default=REPOSITORY / "build" / "found", help="a folder for programs that fail")
     parser.add_argument("--device", default="cpu", help="as of `toroid run`; eager PyTorch computes on the CPU")
     parser.add_argument("--toroid", type=pathlib.Path, default=REPOSITORY / "build" / "toroid")
     options = parser.parse_args()
