@@ -7,6 +7,8 @@
 #include "passes/decompose/engine/decompose.h"
 #include "passes/shard/shard.h"
 #include "passes/shard/swap_sums.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/device_tensor.h"
 
 namespace toroid {
 namespace {
@@ -161,13 +163,16 @@ std::string deep_layers(int layers) {
 // On a driver that is played (tests/gpu/fake_gpu.c): a kernel writes, as the first words of all that it writes, the sum of the first words
 // that it reads, and 1, and in process 1 a thousand more. So what a process has of the other one is known: as much of each layer. The same
 // comes out on one stream, on lanes, and in graphs.
-TEST(Lanes, SwapByMailboxesOfTheOtherGpu) {
+// With the kernel by which processes meet, and with operations of streams on words.
+class Lanes : public testing::TestWithParam<bool> {};
+TEST_P(Lanes, SwapByMailboxesOfTheOtherGpu) {
   constexpr int kLayers = 7;  // more operations than a mailbox has slots
   const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::BF16, {4, 64, 64}, std::vector<double>(4 * 64 * 64, 0))};
   expect_in_all_ranks(
       [&](int rank) {
         const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), nvrtc("TOROID_NVRTC", FAKE_GPU), how("FAKE_GPU", "two"),
             architecture("TOROID_CUDA_ARCH", "sm_90a"), adds("FAKE_GPU_ADDS", rank == 0 ? "0" : "1000");
+        if (GetParam()) setenv("FAKE_GPU_MEETS", "1", 1);  // of this process, which is the test's own
         std::set<uint32_t> words;
         for (const char* lanes : {"", "never"}) {
           const ScopedVariable branches("TOROID_CUDA_BRANCHES", lanes);
@@ -191,6 +196,15 @@ TEST(Lanes, SwapByMailboxesOfTheOtherGpu) {
             std::memcpy(&word, found.data<std::byte>(), sizeof word);
             words.insert(word);
           }
+          // And calls, of which the last is a graph, that nobody waits for: the other GPU's memory is let go behind them.
+          const cuda::OnDevice here(cuda::Device::get(rank));
+          const cuda::Stream callers;
+          const cuda::Memory x(callers, inputs[0].bytes().size()), y(callers, inputs[0].bytes().size());
+          for (int call = 0; call < 3; ++call) {
+            const std::vector<DeviceTensor> from = {{DType::BF16, {4, 64, 64}, x.data()}};
+            std::vector<DeviceTensor> to = {{DType::BF16, {4, 64, 64}, y.data()}};
+            loaded.start(from, to, callers.handle());
+          }
         }
         ASSERT_EQ(words.size(), 1u);
         const uint32_t of_others = rank == 0 ? 2002 : 2, own = rank == 0 ? 1 : 1001;
@@ -198,6 +212,7 @@ TEST(Lanes, SwapByMailboxesOfTheOtherGpu) {
       },
       2);
 }
+INSTANTIATE_TEST_SUITE_P(ByKernelsAndWords, Lanes, testing::Bool());
 
 // What is not known, odd, not communicated, or lost by reading weights twice.
 TEST(MicroBatches, StayTogetherWhereNothingIsGained) {

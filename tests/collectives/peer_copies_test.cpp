@@ -76,9 +76,12 @@ void swap_all(int rank, const Call& call, int calls, bool as_graph) {
       ASSERT_EQ(words[i], content(1 - rank, number, operation)) << "operation " << operation << " of call " << number;
     }
   }
+  start();  // and nobody waits for it
 }
 
-class Swaps : public testing::TestWithParam<bool> {};
+// Which processes have the kernel by which they meet. Others have operations of streams on words.
+enum class Meets : uint8_t { None, Both, TheFirst };
+class Swaps : public testing::TestWithParam<std::tuple<bool, Meets>> {};
 
 TEST_P(Swaps, BringWhatTheOtherProcessSends) {
   const Call in_turns = {{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3}};
@@ -87,16 +90,23 @@ TEST_P(Swaps, BringWhatTheOtherProcessSends) {
   expect_in_all_ranks(
       [&](int rank) {
         const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), how("FAKE_GPU", "two");
-        for (const Call& call : {in_turns, two, mixed}) swap_all(rank, call, 4, GetParam());
+        const auto [as_graph, meets] = GetParam();
+        const bool has_kernel = meets == Meets::Both || (meets == Meets::TheFirst && rank == 0);
+        if (has_kernel) setenv("FAKE_GPU_MEETS", "1", 1);  // of this process, which is the test's own
+        for (const Call& call : {in_turns, two, mixed}) swap_all(rank, call, 4, as_graph);
         // One process has lanes, the other none: operations are in the same order.
         Call alone = two;
         if (rank == 1) std::fill(alone.lanes.begin(), alone.lanes.end(), 0);
-        swap_all(rank, alone, 4, GetParam());
+        swap_all(rank, alone, 4, as_graph);
+        const SystemLibrary played("the driver", "TOROID_CUDA_DRIVER", {FAKE_GPU});
+        const std::string launches = played.function<const char*()>("fake_gpu_launches")();
+        EXPECT_EQ(launches.find('m') != std::string::npos, has_kernel) << launches;
       },
       2);
 }
 
-INSTANTIATE_TEST_SUITE_P(OneByOneAndAsGraphs, Swaps, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(ByKernelsAndWords, Swaps,
+                         testing::Combine(testing::Bool(), testing::Values(Meets::None, Meets::Both, Meets::TheFirst)));
 
 }  // namespace
 }  // namespace toroid::cuda

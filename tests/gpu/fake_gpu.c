@@ -2,7 +2,8 @@
  * parameters of their kernels, and a kernel writes the sum of the first words that it reads, and one, as the first word of all that it
  * writes; it takes a millisecond. For tests of what surrounds kernels: TOROID_CUDA_DRIVER, TOROID_NVRTC and TOROID_CUBLASLT name the
  * library. FAKE_GPU in the environment says what goes wrong: "absent", "full" or "fault"; "suggests nothing": cuBLASLt has no algorithms;
- * or "two": there are two GPUs, and memory is on the one that is current. FAKE_GPU_ADDS is a number that kernels add besides.
+ * or "two": there are two GPUs, and memory is on the one that is current. FAKE_GPU_ADDS is a number that kernels add besides. No text (PTX)
+ * is compiled, but for the kernel by which two processes meet, where FAKE_GPU_MEETS is there.
  * cuDNN is in fake_cudnn.c, NCCL in fake_nccl.c, the memory of other processes in fake_peers.c. */
 #include <pthread.h>
 #include <stdint.h>
@@ -73,16 +74,35 @@ typedef struct Graph {
   Operation* operations;
   size_t count;
 } Graph;
+/* By stream, how many copies to another process's memory were started on it. */
+enum { kMostIds = 128 };
+typedef struct PeerCopies {
+  int of[kMostIds];
+} PeerCopies;
+static PeerCopies peer_copies_started, peer_copies_known; /* known: to have ended, to who asked a stream or an event for its end */
+static void join(PeerCopies* to, const PeerCopies* other) {
+  for (int i = 0; i < kMostIds; ++i) to->of[i] = to->of[i] < other->of[i] ? other->of[i] : to->of[i];
+}
+void fake_require_ends_of_peer_copies(void) {
+  for (int i = 0; i < kMostIds; ++i) {
+    if (peer_copies_started.of[i] == peer_copies_known.of[i] || lost != 0) continue;
+    fprintf(stderr, "memory is let go, to which a copy may be under way\n"), abort();
+  }
+}
+
 typedef struct Stream {
   Graph* captured;
   int is_own;     /* the capture began there */
   int is_waiting; /* it joined the capture, and the stream where that began has not waited for it since */
+  int id;
+  PeerCopies behind; /* what has ended when all that was started on it has */
 } Stream;
 enum { kMostStreams = 64 };
 static Stream* streams[kMostStreams];
 typedef struct Event {
   float when;
   Stream* captured; /* from which it was recorded, during a capture */
+  PeerCopies behind;
 } Event;
 static float now; /* in milliseconds */
 static int num_captures, num_updates, num_graph_launches;
@@ -93,7 +113,7 @@ void fake_gpu_counts(int* captures, int* updates, int* graph_launches) {
 }
 
 /* The launches since it was last asked: a letter each, b of one on a stream that joined a capture, e of one that starts early (programmatic
- * stream serialisation), k of others; c of a collective operation, and C of one on a stream that joined a capture. */
+ * stream serialisation), k of others; c of a collective operation, and C of one on a stream that joined a capture; m of a meeting. */
 static char launches[256];
 void fake_note(void* on, char letter, char joined) {
   const Stream* stream = on;
@@ -128,6 +148,8 @@ static Result start(Stream* stream, Operation operation) {
   if (lost != 0) return lost;
   if (stream == NULL || stream->captured == NULL) {
     lock();
+    if (stream != NULL && operation.kind == kCopy && fake_is_of_peer(operation.to))
+      stream->behind.of[stream->id] = ++peer_copies_started.of[stream->id];
     perform(&operation);
     return unlock(), 0;
   }
@@ -144,8 +166,10 @@ int fake_start(void* stream, void (*run)(void*), void* argument, float milliseco
 
 Result cuStreamCreate(Stream** stream, unsigned flags) {
   (void)flags;
+  static int made;
   *stream = calloc(1, sizeof **stream);
   lock();
+  (*stream)->id = made++ % kMostIds;
   for (int i = 0; i < kMostStreams; ++i) {
     if (streams[i] != NULL) continue;
     streams[i] = *stream;
@@ -159,10 +183,15 @@ Result cuStreamDestroy_v2(Stream* stream) {
   for (int i = 0; i < kMostStreams; ++i) streams[i] = streams[i] == stream ? NULL : streams[i];
   return unlock(), free(stream), 0;
 }
-Result cuStreamSynchronize(Stream* stream) { return stream != NULL && stream->captured != NULL ? 900 : lost; }
+Result cuStreamSynchronize(Stream* stream) {
+  if (stream != NULL && stream->captured != NULL) return 900;
+  if (stream != NULL) join(&peer_copies_known, &stream->behind);
+  return lost;
+}
 /* A stream that waits for what is captured joins the capture; it may go on where it was waited for in turn. */
 Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned flags) {
   (void)flags;
+  if (stream != NULL && event->captured == NULL) join(&stream->behind, &event->behind);
   if (stream == NULL || event->captured == NULL || event->captured->captured == NULL) return lost;
   if (stream->captured == NULL) stream->captured = event->captured->captured, stream->is_own = 0;
   if (!stream->is_own) stream->is_waiting = 1;
@@ -324,6 +353,7 @@ Result cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes,
   return start(stream, (Operation){.kind = kSet, .to = (char*)(uintptr_t)to, .from = zero, .bytes = bytes});
 }
 Result cuModuleLoadData(void** module, const void* image) {
+  if (fake_is_meeting(image)) return *module = (void*)(uintptr_t)image, 0;
   if (memcmp(image, kMagic, sizeof kMagic) != 0) return 200;
   return *module = (void*)(uintptr_t)image, 0;
 }
@@ -342,6 +372,7 @@ Result cuTensorMapEncodeIm2col(void* map, int dtype, unsigned rank, void* data, 
 }
 Result cuModuleUnload(void* module) { return (void)module, 0; }
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
+  if (fake_is_meeting(module)) return *function = module, 0;
   for (char* each = (char*)module + sizeof kMagic; *each != '\0'; each += strlen(each) + 1, each += strlen(each) + 1) {
     if (strcmp(each, name) == 0) return *function = each, 0;
   }
@@ -361,6 +392,7 @@ Result cuLaunchKernelEx(const Configuration* how, char* function, void** argumen
   (void)extra;
   if (how->blocks[0] == 0 || how->threads[0] == 0) return 1;
   if (is("fault")) lost = 700;
+  if (fake_is_meeting(function)) return fake_meet(how->stream, arguments);
   const int is_early = how->count == 1 && how->attributes[0].which == 6 && how->attributes[0].value[0] == 1;
   fake_note(how->stream, is_early ? 'e' : 'k', 'b');
   Operation operation = {.kind = kKernel, .kernel = function, .milliseconds = 1};
@@ -377,9 +409,10 @@ Result cuEventRecord(Event* event, Stream* stream) {
   lock();
   event->when = now;
   event->captured = stream != NULL && stream->captured != NULL ? stream : NULL;
+  if (stream != NULL) event->behind = stream->behind;
   return unlock(), lost;
 }
-Result cuEventSynchronize(Event* event) { return (void)event, lost; }
+Result cuEventSynchronize(Event* event) { return join(&peer_copies_known, &event->behind), lost; }
 Result cuEventElapsedTime(float* milliseconds, Event* from, Event* to) { return *milliseconds = to->when - from->when, 0; }
 
 /* ---- cuBLASLt: nine algorithms, of which the first three take 3, 2 and 5 milliseconds, and the last one 1 */

@@ -144,6 +144,7 @@ class PeerCopies::Mailbox {
   ~Mailbox() {
     for (const auto& [number, lane] : lanes_) {
       if (lane.stream != nullptr) driver().stream_synchronize(lane.stream);
+      driver().stream_synchronize(lane.beside.handle());
     }
     if (theirs_ != 0) peer().close(theirs_);
     if (mine_ != 0 && (!is_usable_ || all_is_free())) peer().free(mine_);

@@ -29,6 +29,7 @@ class PeerCopies {
  public:
   // is_used: false in both processes, or in none.
   explicit PeerCopies(bool is_used);
+  // Waits for what was started on the streams that it was given. Graphs that were captured from these have ended before.
   ~PeerCopies();
   PeerCopies(const PeerCopies&) = delete;
   PeerCopies& operator=(const PeerCopies&) = delete;
