@@ -8,6 +8,7 @@
 
 #include "base/error_for_test.h"
 #include "program/lanes.h"
+#include "program/received_in_place.h"
 #include "program/made_for_test.h"
 #include "program/text.h"
 #include "runtime/memory/arena.h"
@@ -220,14 +221,15 @@ TEST(Lanes, ShareNoMemoryThatIsNeeded) {
 // Where another swap would wait for a slot that one of a lane has, all is copied out.
 TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
   const Made turns = for_gpu(parts(2, 4));
-  EXPECT_EQ(read_in_time(turns.graphs, turns.module), (std::vector<size_t>{1, 3, 5, 7, 9, 11})) << "the last are read behind the lanes";
+  EXPECT_EQ(received_in_place(turns.graphs, turns.module), (std::vector<size_t>{1, 3, 5, 7, 9, 11}))
+      << "the last are read behind the lanes";
   std::string further = parts(2, 4);
   const std::string last = "  return s0_4, s1_4";
   further.replace(further.find(last), last.size(),
                   "  z: f32[64, 512], t: i64[] = library.collectives.swap(s0_4, t1_3, attributes=[2, 0])\n  return z, s1_4");
   const Made alone = for_gpu(further);
   ASSERT_NE(lanes_of(alone).find('2'), std::string::npos);
-  EXPECT_TRUE(read_in_time(alone.graphs, alone.module).empty());
+  EXPECT_TRUE(received_in_place(alone.graphs, alone.module).empty());
   std::string other = parts(2, 4);
   const std::string input = "x1: f32[64, 512]";
   other.replace(other.find(input), input.size(), "x1: f32[32, 512]");
@@ -239,7 +241,7 @@ TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
   }
   const Made sizes = for_gpu(other);
   ASSERT_NE(lanes_of(sizes).find('2'), std::string::npos);
-  EXPECT_TRUE(read_in_time(sizes.graphs, sizes.module).empty());
+  EXPECT_TRUE(received_in_place(sizes.graphs, sizes.module).empty());
 }
 
 TEST(Lanes, ReadBackAndAreChecked) {
@@ -255,6 +257,7 @@ TEST(Lanes, ReadBackAndAreChecked) {
     return error_of([&] { parse_module(changed); }).message();
   };
   EXPECT_NE(fault_with(4, " on branch 1", " on branch 2").find("for which it has to wait"), std::string::npos);
+  EXPECT_NE(fault_with(4, " on branch 1", " on branch 3").find("is on lane 3 of 2"), std::string::npos);
   EXPECT_NE(fault_with(5, " beside", "").find("is on a lane, and not beside others"), std::string::npos);
   EXPECT_NE(fault_with(6, " awaits 5", " awaits 9").find("of which 6 are before it"), std::string::npos);
   EXPECT_NE(fault_with(8, " awaits 7", "").find("a step of another lane needs it"), std::string::npos);

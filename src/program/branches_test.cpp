@@ -117,5 +117,19 @@ TEST(Branches, ReadBackAndAreChecked) {
   EXPECT_NE(error.message().find("is on another branch than step"), std::string::npos) << error.message();
 }
 
+// Its kernels count in the device's memory, once in a program and once for each lane (lanes.h).
+TEST(Branches, HaveNoAttention) {
+  const Made made = with_branches(R"(
+graph(q: bf16[1, 8, 256, 64], k: bf16[1, 8, 256, 64], v: bf16[1, 8, 256, 64]) {
+  y: bf16[1, 8, 256, 64] = aten::scaled_dot_product_attention(q, k, v)
+  return y
+})");
+  std::string text = module_text(made.program, made.graphs, made.module);
+  const size_t step = text.find("    step 0 ");
+  ASSERT_NE(text.substr(step).find("attention"), std::string::npos) << text;
+  text.insert(text.find(" {\n", step), " on branch 3");
+  EXPECT_NE(error_of([&] { parse_module(text); }).message().find("step 0 cannot be on a branch"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace toroid::program

@@ -27,12 +27,6 @@ bool is_own_attention(const schedule::Step& step) {
          (call->choice == schedule::kHopperAttention || call->choice == schedule::kFlashAttention);
 }
 
-// By copy engines, as a rule: kernels of other operations would wait for multiprocessors that another lane's kernels have.
-bool swaps(const schedule::Step& step) {
-  const auto* call = std::get_if<schedule::CallStep>(&step);
-  return call != nullptr && is_library(call->call.op, "collectives.swap");
-}
-
 bool can_be_on_lane(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const Step& step) {
   const auto position = static_cast<size_t>(&step - module.main.steps.data());
   const std::vector<schedule::Step>& steps = graphs[0].schedule.steps;
@@ -241,22 +235,6 @@ size_t needed_life(const Module& module, const LaneClocks& clocks, const LastAcc
   return needed;
 }
 
-size_t end_of_region(const Module& module, size_t s) {
-  while (s < module.main.steps.size() && module.main.steps[s].branch > 0) ++s;
-  return s;
-}
-
-bool is_in_arena(const Module& module, BufferId id) {
-  const std::vector<PlacedBuffer>& all = module.main.buffers;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const PlacedBuffer& each) { return each.id == id && std::holds_alternative<InArena>(each.place); });
-}
-
-bool is_launch(const Step& step) {
-  const Instruction& only = step.instructions.at(0);
-  return std::holds_alternative<Launch>(only) || std::holds_alternative<LaunchTogether>(only);
-}
-
 // The steps before each operation of a lane, with it, in the order of these, and what is behind the last ones.
 std::vector<std::vector<size_t>> stretches_of(const LaneRegion& region, const LaneSteps& steps) {
   std::vector<std::vector<size_t>> stretches;
@@ -280,22 +258,6 @@ std::optional<size_t> last_alone(const std::vector<size_t>& stretch, const LaneS
   return stretch[kernels - std::min(kernels, kBeside + 1)];
 }
 
-// Are all swaps of the program on lanes, and of as many bytes? Then they take the slots of one mailbox in turns, and none waits for a slot
-// that a later one gives back.
-bool take_turns(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const LaneSteps& steps) {
-  const LibraryCall* first = nullptr;
-  for (size_t s = 0; s < module.main.steps.size(); ++s) {
-    if (!steps.communicates(s)) continue;
-    if (module.main.steps[s].branch == 0) return false;
-    const auto& call = std::get<LibraryCall>(module.main.steps[s].instructions[0]);
-    if (first == nullptr) first = &call;
-    const auto dtype = [&](const LibraryCall& of) { return graphs[0].schedule.loops->buffer(of.inputs[0].buffer).dtype; };
-    const bool is_same = sym::known_eq(sym::product(call.inputs[0].sizes), sym::product(first->inputs[0].sizes));
-    if (!is_same || dtype(call) != dtype(*first)) return false;
-  }
-  return module.subgraphs.empty();
-}
-
 // `counted`: how many steps are counted before the region; then with it.
 void add_region(Module& module, const LaneSteps& steps, const LaneRegion& region, size_t& counted) {
   std::vector<Step>& all = module.main.steps;
@@ -316,6 +278,11 @@ void add_region(Module& module, const LaneSteps& steps, const LaneRegion& region
 }
 
 }  // namespace
+
+bool swaps(const schedule::Step& step) {
+  const auto* call = std::get_if<schedule::CallStep>(&step);
+  return call != nullptr && is_library(call->call.op, "collectives.swap");
+}
 
 bool has_lanes(const Module& module) {
   return std::any_of(module.main.steps.begin(), module.main.steps.end(),
@@ -383,33 +350,6 @@ bool add_lanes(const std::vector<schedule::ScheduledGraph>& graphs, Module& modu
   const LastAccesses accesses = last_accesses(module, steps);
   for (schedule::Lifetime& each : module.temporaries) each.last_step = needed_life(module, clocks, accesses, each);
   return true;
-}
-
-std::vector<size_t> read_in_time(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
-  std::vector<size_t> result;
-  if (!has_lanes(module)) return result;
-  const std::vector<Step>& all = module.main.steps;
-  const LaneSteps steps(graphs, module);
-  if (!take_turns(graphs, module, steps)) return result;
-  std::vector<size_t> operations;
-  for (size_t s = 0; s < all.size(); ++s) {
-    if (all[s].is_beside) operations.push_back(s);
-  }
-  for (size_t i = 0; i < operations.size(); ++i) {
-    const size_t s = operations[i];
-    const BufferId swapped = std::get<LibraryCall>(all[s].instructions[0]).outputs[0].buffer;
-    // A slot that is not free for long would keep operations of other lanes from theirs.
-    size_t next = i + 1;
-    while (next < operations.size() && all[operations[next]].branch != all[s].branch) ++next;
-    const size_t end = next < operations.size() ? operations[next] : end_of_region(module, s);
-    bool is_in_time = next - i <= kLanes && is_in_arena(module, swapped);
-    for (size_t reader = s + 1; reader < all.size() && is_in_time; ++reader) {
-      if (!steps.accesses(reader).reads.contains(static_cast<uint32_t>(swapped))) continue;
-      is_in_time = reader < end && all[reader].branch == all[s].branch && is_launch(all[reader]);
-    }
-    if (is_in_time) result.push_back(s);
-  }
-  return result;
 }
 
 }  // namespace toroid::program

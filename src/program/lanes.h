@@ -25,12 +25,12 @@ namespace toroid::program {
 
 inline constexpr uint32_t kLanes = 2;
 
+// Does it swap with another process? By copy engines, as a rule: kernels of other operations would wait for multiprocessors that another
+// lane's kernels have.
+bool swaps(const schedule::Step& step);
+
 // Has the main function steps on lanes? Then nothing else of it is beside others.
 bool has_lanes(const Module& module);
-
-// The operations, as positions of the main function's steps, what they swap being read by kernels of their lane before its next operation
-// alone: it need not be copied from where it comes. None where swaps of the program are on no lane, or of other sizes.
-std::vector<size_t> read_in_time(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);
 
 // What is wrong with the lanes of the main function; none: nothing.
 std::optional<std::string> fault_of_lanes(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);

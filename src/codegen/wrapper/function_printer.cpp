@@ -11,7 +11,7 @@
 #include "codegen/halide/halide_kernel.h"
 #include "library/branch_calls.h"
 #include "library/device_copy.h"
-#include "program/lanes.h"
+#include "program/received_in_place.h"
 #include "support/match.h"
 
 namespace toroid::codegen {
@@ -115,7 +115,7 @@ std::string FunctionPrinter::print_function(const std::string& head, std::string
 
 std::string FunctionPrinter::print_main() {
   if (shared_.target == Target::Cuda) {
-    for (size_t s : program::read_in_time(shared_.graphs, shared_.module))
+    for (size_t s : program::received_in_place(shared_.graphs, shared_.module))
       taken_.insert(std::get<program::LibraryCall>(function_.steps[s].instructions.at(0)).outputs.at(0).buffer);
   }
   return print_function(
@@ -165,16 +165,16 @@ std::string FunctionPrinter::print_sizes() {
 // ---- steps ------------------------------------------------------------------------------------------------------------------------
 
 void FunctionPrinter::print_steps() {
-  const bool has_lanes = program::has_lanes(shared_.module);
   for (const program::Step& step : function_.steps) {
     number_ = step.number;
     shared_.step_kernels.resize(std::max(shared_.step_kernels.size(), number_ + 1));
     if (const auto& provenance = shared_.module.steps[number_].provenance) body_.write(origin_comment(source().provenance(*provenance)));
     if (shared_.target == Target::Cpu && !prepares_) print_step_call();
-    // A lane waits by itself; what branches begin behind waits before they begin.
-    if (step.awaits > 0 && !has_lanes) print_order(kAwaitCall, step.awaits);
+    // Where branches begin, all of them wait; within, the step's own.
+    const bool all_wait = branch_ == 0;
+    if (step.awaits > 0 && all_wait) print_order(kAwaitCall, step.awaits);
     print_branch(step.branch);
-    if (step.awaits > 0 && has_lanes) print_order(kAwaitCall, step.awaits);
+    if (step.awaits > 0 && !all_wait) print_order(kAwaitCall, step.awaits);
     const std::optional<loop::BufferId> taken = taken_by(step);
     if (step.is_beside) print_order(kBesideCall, taken ? kStays : 1);
     if (step.waits) print_order(kWaitCall, 0);

@@ -1,6 +1,7 @@
 // Launches of the kernels of attention, with the sizes and strides of their operands.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
@@ -42,6 +43,7 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
   static_assert(program::kLanes == 2, "attention_turns_taken has a count for each, and one without");
+  if (branch_ > program::kLanes) throw Error(ErrorKind::Internal, fmt::format("attention on branch {}, which is no lane", branch_));
   source.text = cuda::attention_text(kernel, source.name, call.overlap, branch_);
   const std::string& name = add_kernel(source);
   shared_.kernel_preludes.try_emplace(name,
