@@ -65,6 +65,13 @@ graph(x: u8[64, 96], w: i8[96, 80], s: f32[80]) {
   y: u8[64, 80] = aten::to.dtype(r, dtype.u8)
   return y
 })"},
+    {"maxima_of_windows", R"(
+graph(x: bf16[1, 28, 28, 64]) {
+  image: bf16[1, 64, 28, 28] = aten::permute(x, [0, 3, 1, 2])
+  pooled: bf16[1, 64, 14, 14] = aten::max_pool2d(image, [3, 3], [2, 2], [1, 1])
+  y: bf16[1, 14, 14, 64] = aten::permute(pooled, [0, 2, 3, 1])
+  return y
+})"},
     {"sum_of_columns", R"(
 graph(x: f32[1000, 64]) {
   y: f32[64] = aten::sum.dim_IntList(x, [0])

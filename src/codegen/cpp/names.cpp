@@ -192,6 +192,7 @@ std::string identifier(std::string_view text) {
                                                 "next_first",
                                                 "widen16",
                                                 "widen_bytes",
+                                                "widen_words",
                                                 "narrow16",
                                                 "to_bits",
                                                 "from_bits",

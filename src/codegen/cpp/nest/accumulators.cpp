@@ -105,6 +105,14 @@ void NestPrinter::print_accumulate_columns(const Sum& sum, AroundLoops& around) 
   const bool is_sum = is_float_sum(kernel_.accumulators[sum.i]);
   const int rows_of_sums = is_sum ? sum.stage.turns : 1;
   around.before.push_back(fmt::format("{} {}[{}];", type, sum.name, rows_of_sums * row_of_block_));
+  if (goes_through_windows(sum.stage)) {
+    const std::string here = sum.name + "_here";
+    around.before_vector.push_back(fmt::format("auto {} = {};", here, splat_identity(sum.i)));
+    body_.line(body_.innermost(), fmt::format("{} = {};", here, combined(sum, term, {here, true, true})));
+    around.after_vector.push_back(
+        fmt::format("store_raw<{}, W>(Full<W>{{}}, {} + ({} - first), {});", type, sum.name, vector_name(), here));
+    return;
+  }
   print_totals_of_columns(sum, rows_of_sums, around);
   const std::string at = fmt::format("{} + {}({} - first)", sum.name, rows_of_sums > 1 ? "turn * kColumns + " : "", vector_name());
   if (is_sum && sum.stage.rows > 1) return print_parts_of_rows(sum, term, at, around);

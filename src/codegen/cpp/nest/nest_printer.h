@@ -125,8 +125,9 @@ class NestPrinter : KernelPrinter {
   // What a stage's accumulators need around its loops.
   struct AroundLoops {
     std::vector<std::string> before, after;
-    std::vector<std::string> before_block, after_block;  // of each block of steps (schedule::Blocks)
-    std::vector<std::string> after_rows;                 // of a vector that went through several rows
+    std::vector<std::string> before_block, after_block;    // of each block of steps (schedule::Blocks)
+    std::vector<std::string> after_rows;                   // of a vector that went through several rows
+    std::vector<std::string> before_vector, after_vector;  // of each vector of results (goes_through_windows)
   };
 
   void print_stage(const Stage& stage, std::vector<std::string>& out);
@@ -138,8 +139,14 @@ class NestPrinter : KernelPrinter {
   // The innermost loops over several rows at once, and over the lanes of one.
   void print_rows(StageLoops& loops);
   void print_lanes(StageLoops& loops);
+  // Of windows: the loop over the results' lanes and, inside, those over a window.
+  void print_windows(StageLoops& loops);
   // Of an epilogue: the loops over columns and, inside, rows.
   void print_columns(const std::vector<std::string>& of_rows, StageLoops& loops);
+
+  // Do the loops over a few steps lie inside that over the results' lanes, so that accumulators stay in registers? As of pooling, but for
+  // float sums, which choose_rows takes several rows at a time.
+  bool goes_through_windows(const Stage& stage) const;
 
   // Of columns: are all rows taken at once, and do the accumulators have a part of them each?
   bool has_turns_of_parts(const Stage& stage) const;

@@ -11,6 +11,7 @@ namespace toroid::codegen {
 
 using loop::ExprId;
 using schedule::Accumulate;
+using schedule::is_float_sum;
 using schedule::Keep;
 using schedule::Stage;
 using schedule::Statement;
@@ -145,7 +146,25 @@ NestPrinter::AroundLoops NestPrinter::print_statements(const Stage& stage, bool 
   return around;
 }
 
+bool NestPrinter::goes_through_windows(const Stage& stage) const {
+  constexpr int64_t kMostSteps = 64;
+  if (!along_outer() || stage.condition || !stage.inner || stage.rows > 1 || kernel_.tile || kernel_.product) return false;
+  int64_t steps = 1;
+  for (sym::Expr axis : kernel_.inner) {
+    const sym::Expr count = extent(axis);
+    if (!count.is_const() || count.value() > kMostSteps) return false;
+    steps *= count.value();
+  }
+  return steps <= kMostSteps && std::all_of(stage.statements.begin(), stage.statements.end(), [&](const Statement& statement) {
+           const auto* s = std::get_if<Accumulate>(&statement);
+           if (s == nullptr) return false;
+           const auto i = static_cast<size_t>(s->accumulator);
+           return !is_arg(kernel_.accumulators[i].op) && !is_float_sum(kernel_.accumulators[i]) && accumulator_dtype(i) != DType::Bool;
+         });
+}
+
 void NestPrinter::print_loops(StageLoops& loops) {
+  if (goes_through_windows(loops.stage)) return print_windows(loops);
   const size_t plain = loops.plain();
   const auto is_last_of_blocks = [&](size_t d) { return loops.has_blocks_of_rows() && loops.stage.rows == 1 && d + 1 == plain; };
   for (size_t d = 0; d < plain; ++d) {
@@ -161,6 +180,20 @@ void NestPrinter::print_loops(StageLoops& loops) {
     loops.close("}");
     if (is_last_of_blocks(d)) loops.close_blocks();
   }
+}
+
+void NestPrinter::print_windows(StageLoops& loops) {
+  loops.open(fmt::format("for_lanes<W>(first, last, [&](auto lanes, int64_t {}) INLINE_BODY {{", vector_name()));
+  loops.add(loops.around.before_vector);
+  for (size_t d = 0; d < loops.plain(); ++d) {
+    const std::string name = name_of(loops.axes[d]);
+    loops.open(fmt::format("for (int64_t {0} = 0; {0} < {1}; ++{0}) {{", name, index(extent(loops.axes[d]))));
+    loops.add(body_.take_level(d + 1));
+  }
+  loops.add(body_.take_level(loops.innermost));
+  for (size_t d = 0; d < loops.plain(); ++d) loops.close("}");
+  loops.add(loops.around.after_vector);
+  loops.close("});");
 }
 
 void NestPrinter::print_rows(StageLoops& loops) {

@@ -39,6 +39,14 @@ TOROID_INLINE void round_float16(const Vector8& wide, VectorOfBytes<uint16_t, 16
 #endif
 
 #ifdef __x86_64__
+// By one instruction, which compilers do not find: GCC widens the halves of a vector by themselves.
+TOROID_INLINE void widen_words(const VectorOfBytes<uint16_t, 32>::Type& bits, Integers16& wide) {
+  asm("vpmovzxwd %1, %0" : "=v"(wide) : "v"(bits));
+}
+TOROID_INLINE void widen_words(const VectorOfBytes<uint16_t, 16>::Type& bits, Integers8& wide) {
+  asm("vpmovzxwd %1, %0" : "=x"(wide) : "x"(bits));
+}
+
 // Both give the number of elements that they did: whole vectors.
 template <class Vector, class Integers>
 TOROID_INLINE int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t count, float* to) {
@@ -49,7 +57,9 @@ TOROID_INLINE int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t c
     std::memcpy(&bits, from + j, sizeof bits);
     Vector wide;
     if (dtype == DType::BF16) {
-      wide = (Vector)(__builtin_convertvector(bits, Integers) << 16);
+      Integers words;
+      widen_words(bits, words);
+      wide = (Vector)(words << 16);
     } else {
       widen_float16(bits, wide);
     }
