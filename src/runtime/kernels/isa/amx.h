@@ -41,7 +41,7 @@ struct TileStrip {
   float* sums;  // or int32_t
   int64_t row;  // of sums, in elements
   bool add;     // to what is there
-  // What of the right side is needed next, in lines of 64 bytes: so many are asked for in each step.
+  // What of the right side is needed later, in lines of 64 bytes: so many are fetched into the second-level cache in each step.
   const std::byte* ahead[2];
   int64_t lines;
   const int64_t* offsets = nullptr;  // of each step's tiles on the left, in bytes, where they do not follow each other

@@ -77,35 +77,44 @@ struct Product {
 
   const std::byte* right_at(int64_t tile, int64_t step) const { return right + (tile * right_steps + step) * kTileBytes; }
 
-  // All tiles of rows with those of columns [first_column, last_column).
+  // All tiles of rows with those of columns [first_column, last_column): two of columns at a time with a part of the depth.
   void multiply(int64_t first_column, int64_t last_column, float* sums, int64_t row) const {
-    // What of the right side comes next is fetched while all rows meet what is here: it is in memory more often than in a cache.
-    const int64_t strips = (left.count + 1) / 2;
-    const int64_t lines = (kTileSide + strips - 1) / strips;  // of a tile, in each step of a strip
-    const int64_t part = steps_of_part(steps);
-    for (int64_t done = 0; done == 0 || done < steps; done += part) {
-      const int64_t* offsets = left.offsets != nullptr ? left.offsets + done : nullptr;
-      const int64_t of_left = offsets != nullptr ? 0 : done * left.step_bytes;
-      for (int64_t j = first_column; j < last_column; j += 2) {
-        const bool is_last_column = j + 2 >= last_column, is_last = is_last_column && done + part >= steps;
-        const int64_t next_column = is_last || !is_last_column ? j + 2 : first_column;
-        const int64_t next_step = is_last ? 0 : is_last_column ? done + part : done;
-        for (int64_t i = 0; i < left.count; i += 2) {
-          const int64_t offset = i / 2 * lines * part * kTileRowBytes;
-          multiply_tiles(numbers, {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
-                                   {right_at(j, done), j + 1 < last_column ? right_at(j + 1, done) : nullptr},
-                                   std::min(part, steps - done),
-                                   sums + i * kTileSide * row + (j - first_column) * kTileSide,
-                                   row,
-                                   done > 0,
-                                   {right_at(next_column, next_step) + offset, right_at(next_column + 1, next_step) + offset},
-                                   lines,
-                                   offsets,
-                                   0,
-                                   left.row_bytes,
-                                   left.step_bytes});
-        }
-      }
+    constexpr int64_t kPiecesAhead = 2;  // as far as the second-level cache is behind memory
+    const int64_t part = steps_of_part(steps), pairs = divide_up(last_column - first_column, int64_t{2});
+    const int64_t pieces = pairs * std::max<int64_t>(1, divide_up(steps, part));
+    // Behind the last one come those of the columns that follow.
+    const auto piece_at = [&](int64_t i) {
+      const int64_t first = i < pieces ? first_column : last_column, n = i < pieces ? i : i - pieces;
+      return Piece{first + n % pairs * 2, n / pairs * part, part};
+    };
+    for (int64_t i = 0; i < pieces; ++i)
+      multiply_piece(piece_at(i), piece_at(i + kPiecesAhead), last_column, sums + i % pairs * 2 * kTileSide, row);
+  }
+
+ private:
+  struct Piece {
+    int64_t column, step, steps;
+  };
+  // What of the right side comes later is fetched meanwhile: it is in memory more often than in a cache.
+  void multiply_piece(const Piece& piece, const Piece& later, int64_t last_column, float* sums, int64_t row) const {
+    const int64_t strips = divide_up(left.count, int64_t{2}), lines = divide_up(kTileSide, strips);  // of a tile, in each step of a strip
+    const int64_t* const offsets = left.offsets != nullptr ? left.offsets + piece.step : nullptr;
+    const int64_t of_left = offsets != nullptr ? 0 : piece.step * left.step_bytes;
+    for (int64_t i = 0; i < left.count; i += 2) {
+      const int64_t fetched = i / 2 * lines * piece.steps * kTileRowBytes;
+      multiply_tiles(numbers,
+                     {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
+                      {right_at(piece.column, piece.step), piece.column + 1 < last_column ? right_at(piece.column + 1, piece.step) : nullptr},
+                      std::min(piece.steps, steps - piece.step),
+                      sums + i * kTileSide * row,
+                      row,
+                      piece.step > 0,
+                      {right_at(later.column, later.step) + fetched, right_at(later.column + 1, later.step) + fetched},
+                      lines,
+                      offsets,
+                      0,
+                      left.row_bytes,
+                      left.step_bytes});
     }
   }
 };
