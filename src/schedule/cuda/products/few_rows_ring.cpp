@@ -143,8 +143,9 @@ RingLines ring_lines(const ProductShape& shape, const GpuTiles& tiles) {
 
 CudaGrid few_rows_ring_grid(const ProductShape& shape, const GpuTiles& tiles) {
   const int64_t of_columns = divide_up(shape.columns.value(), result_columns(shape, tiles)), parts = parts_of(tiles);
+  const int further = is_few_rows_stationary(tiles) ? 2 : 1;  // warps: one copies, one finishes tiles
   return {.blocks = std::min<int64_t>(of_columns, kMultiprocessors / parts) * parts,
-          .threads = 32 * (tiles.depth_warps + 1),
+          .threads = 32 * (tiles.depth_warps + further),
           .shared_bytes = static_cast<int>(std::min<int64_t>(ring_bytes(shape, tiles), INT32_MAX))};
 }
 
