@@ -63,7 +63,10 @@ TensorType type_of(const LoopProgram& program, BufferId id) {
 
 // Four bits of weights, with a scale and a zero point for each group of rows and each column.
 void verify_int4(std::span<const TensorType> operands) {
-  for (const TensorType& each : operands.subspan(1)) require(each.rank() == 2, "weights of four bits, their scales and zeros are matrices");
+  const bool is_packed = operands[1].rank() == 4;  // in blocks of sixteen columns and groups of 128 rows
+  require(is_packed || operands[1].rank() == 2, "weights of four bits are a matrix, or packed");
+  for (const TensorType& each : operands.subspan(2))
+    require(each.rank() == (is_packed ? 3 : 2), "scales and zeros of weights of four bits are as these");
   require(operands[1].dtype == DType::U8 && operands[2].dtype == DType::F32 && operands[3].dtype == DType::F32,
           "weights of four bits are u8, with scales and zeros in f32");
 }

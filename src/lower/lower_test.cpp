@@ -138,6 +138,41 @@ graph(x: {0}[4, 32]) {{
   EXPECT_NE(product("bf16", "r: bf16[3, 32] = cast(j)\n  w: bf16[3, 32] = bitcast(r)").find("_int4"), std::string::npos);
 }
 
+// For kernels of few rows on a GPU those of columns in sixteens, with scales for groups of 128, lie as these read them.
+TEST(Lower, Int4WeightsForAGpuArePacked) {
+  const auto product = [](int columns, int group) {
+    return loops_of(parse_text(fmt::format(R"(
+buffer 0 "p": u8[{0}, 128] = external
+buffer 1 "s": f32[{0}, {1}, 1] = external
+graph(x: bf16[4, 256]) {{
+  p: u8[{0}, 128] = constant(0)
+  s: f32[{0}, {1}, 1] = constant(1)
+  fifteen: u8[{0}, 128] = full(value=15)
+  four: u8[{0}, 128] = full(value=4)
+  a: u8[{0}, 128] = bit_and(p, fifteen)
+  b: u8[{0}, 128] = shift_right(p, four)
+  c: u8[{0}, 256] = cat(a, b, dim=1)
+  f: f32[{0}, 256] = cast(c)
+  g: f32[{0}, {1}, {2}] = reshape(f)
+  e: f32[{0}, {1}, {2}] = expand(s)
+  h: f32[{0}, {1}, {2}] = mul(g, e)
+  i: f32[{0}, 256] = reshape(h)
+  w: bf16[{0}, 256] = cast(i)
+  t: bf16[256, {0}] = permute(w, dims=[1, 0])
+  y: bf16[4, {0}] = matmul(x, t)
+  return y
+}})",
+                                           columns, 256 / group, group)),
+                    {.narrow_weights = NarrowWeights::KeptForFewRows});
+  };
+  const std::string packed = product(32, 128);
+  EXPECT_NE(packed.find("on x[4, 256], t_int4[2, 2, 16, 64], t_scales[2, 2, 16]"), std::string::npos) << packed;
+  for (const auto& [columns, group] : {std::pair(24, 128), std::pair(32, 64), std::pair(32, 256)}) {
+    const std::string plain = product(columns, group), numbers = fmt::format("on x[4, 256], t_int4[{}, 128], t_scales[", columns);
+    EXPECT_NE(plain.find(numbers), std::string::npos) << plain;
+  }
+}
+
 // Both are int8 where the sums are integers; what a factor is computed from is put in memory as int8.
 TEST(Lower, ProductsOfInt8AreOfBytes) {
   EXPECT_EQ(loops_of(R"(

@@ -16,6 +16,7 @@
 #include "lower/convolutions/filter_gradient.h"
 #include "lower/convolutions/phased_convolution.h"
 #include "lower/lower.h"
+#include "lower/products/int4_weights.h"
 #include "passes/constant_values.h"
 
 namespace toroid {
@@ -127,6 +128,11 @@ class Lowering {
   static bool is_in_pieces(sym::Expr bytes) { return sym::known_divisible(bytes, 16); }
   bool takes_int4(const Node& node);
   bool lower_int4_matmul(const Node& node);
+  loop::Operand prepared(const Node& node, std::string_view suffix, const std::vector<sym::Expr>& sizes, std::vector<sym::Expr> axes,
+                         ExprId value);
+  ExprId pair_of_int4(const Int4Element& low, const Int4Element& high);
+  ExprId scale_or_zero(const Int4Element& of, sym::Expr which);
+  std::pair<loop::Operand, loop::Operand> packed_int4(const Node& node, int64_t columns, int64_t groups, const AtInt4& at);
   void lower_matmul(const Node& node);
   void lower_integer_matmul(const Node& node);
   ValueId before_flattened_rows(ValueId id) const;

@@ -217,7 +217,8 @@ class ProductPrinter : public ThreadPrinter {
       case schedule::RightNumbers::Int8: return fmt::format("ByteColumns<{}, {}, Int8>", type, units);
       case schedule::RightNumbers::E4M3: return fmt::format("ByteColumns<{}, {}, E4M3>", type, units);
       case schedule::RightNumbers::E5M2: return fmt::format("ByteColumns<{}, {}, E5M2>", type, units);
-      case schedule::RightNumbers::Int4: return fmt::format("Int4Columns<{}, {}, {}>", type, units, schedule::few_rows_chunk(shape_));
+      case schedule::RightNumbers::Int4:
+        return fmt::format("Int4Columns<{}, {}, {}{}>", type, units, schedule::few_rows_chunk(shape_), shape_.is_packed ? ", true" : "");
       case schedule::RightNumbers::OfLeft: break;
     }
     return fmt::format("ColumnChunk<{}, {}, {}>", type, units, shape_.b.transposed);

@@ -21,6 +21,9 @@ struct Int4Element {
   loop::ExprId scale, zero;  // F32
 };
 
+// A matrix of them, at a row and a column.
+using AtInt4 = std::function<Int4Element(sym::Expr row, sym::Expr column)>;
+
 // A value's element at an index, as an expression.
 using ElementAt = std::function<loop::ExprId(ValueId, const std::vector<sym::Expr>&)>;
 

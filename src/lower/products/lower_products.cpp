@@ -12,6 +12,11 @@
 #include "lower/products/narrow_weights.h"
 
 namespace toroid {
+namespace {
+
+constexpr int64_t kPackedColumns = 16, kPackedRows = 128;  // of a block of weights of int4 for a GPU
+
+}  // namespace
 
 // Constant weights of int4 keep their four bits: the kernel takes them with a scale and a zero point for each column and group of rows.
 bool Lowering::takes_int4(const Node& node) {
@@ -24,54 +29,83 @@ bool Lowering::takes_int4(const Node& node) {
   return is_fixed && s[s.size() - 2].value() % 2 == 0 && s[s.size() - 2].value() > 0 && holds_int4(graph_, right, may_round_weights(node));
 }
 
+// A constant of the program's own that a computation makes.
+loop::Operand Lowering::prepared(const Node& node, std::string_view suffix, const std::vector<sym::Expr>& sizes,
+                                 std::vector<sym::Expr> axes, ExprId value) {
+  const BufferId buffer = new_buffer(graph_.value(node.inputs[1]).name + std::string(suffix), exprs().dtype(value), sizes);
+  loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
+  add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
+  return loop::Operand{buffer, sizes, contiguous_strides(sizes), 0};
+}
+
+// A byte of two numbers, and of a scale and its zero the one that `which` says.
+ExprId Lowering::pair_of_int4(const Int4Element& low, const Int4Element& high) {
+  const auto bits = [&](const Int4Element& e) { return exprs().convert(e.number, DType::U8); };
+  const ExprId shifted = exprs().compute(ScalarOp::ShiftLeft, {bits(high), exprs().literal(Scalar(sym::Expr(4)), DType::U8)});
+  return exprs().compute(ScalarOp::BitOr, {bits(low), shifted});
+}
+ExprId Lowering::scale_or_zero(const Int4Element& of, sym::Expr which) {
+  return exprs().compute(ScalarOp::Where, {exprs().convert(exprs().index(which), DType::Bool), of.zero, of.scale});
+}
+
+// Numbers and scales as kernels of few rows copy them, a block of columns by a group of rows behind the other (narrow_columns.inc): of a
+// column's 64 bytes a thread of four has 16, eight numbers of each quarter of the group.
+std::pair<loop::Operand, loop::Operand> Lowering::packed_int4(const Node& node, int64_t columns, int64_t groups, const AtInt4& at) {
+  const auto axis = [&](int64_t size, std::string_view name) { return program_.symbols->axis(size, name); };
+  const int64_t blocks = columns / kPackedColumns;
+  const sym::Expr block = axis(blocks, "t"), group = axis(groups, "g"), in_block = axis(kPackedColumns, "n"), which = axis(2, "z");
+  const sym::Expr thread = axis(4, "q"), quarter = axis(4, "p"), pair = axis(4, "k"), column = block * kPackedColumns + in_block;
+  const sym::Expr row = group * kPackedRows + quarter * (kPackedRows / 4) + thread * 8 + pair * 2;
+  loop::Operand numbers = prepared(node, "_int4", {blocks, groups, kPackedColumns, 4, 4, 4},
+                                   {block, group, in_block, thread, quarter, pair}, pair_of_int4(at(row, column), at(row + 1, column)));
+  numbers.sizes = {blocks, groups, kPackedColumns, kPackedRows / 2};
+  numbers.strides = contiguous_strides(numbers.sizes);
+  return {std::move(numbers), prepared(node, "_scales", {blocks, groups, kPackedColumns, 2}, {block, group, in_block, which},
+                                       scale_or_zero(at(group * kPackedRows, column), which))};
+}
+
 bool Lowering::lower_int4_matmul(const Node& node) {
   const ValueId right = node.inputs[1];
   const std::vector<sym::Expr>& s = sizes(right);
   const int64_t rows = s[s.size() - 2].value(), columns = s.back().value();
   const sym::Expr column = program_.symbols->axis(columns, "n"), batch = program_.symbols->axis(2, "b");
-  auto element = [&](sym::Expr row) {
+  const AtInt4 at_place = [&](sym::Expr row, sym::Expr of_column) {
     std::vector<sym::Expr> index(s.size() - 2);
     for (size_t d = 0; d < index.size(); ++d) index[d] = s[d].is_const(1) ? sym::Expr(0) : batch;
     index.push_back(row);
-    index.push_back(column);
+    index.push_back(of_column);
     const auto at_index = [&](ValueId id, const std::vector<sym::Expr>& i) { return at(id, i); };
     return int4_element(graph_, exprs(), at_index, right, may_round_weights(node), index);
   };
   auto depends = [&](ExprId value, sym::Expr axis) { return !axis.is_const() && exprs().substitute(value, {{axis, 0}}) != value; };
   // The largest groups of rows, of whole words or all, of which each has one scale and zero point.
-  const int64_t least = options_.narrow_weights == NarrowWeights::Kept ? 8 : 32;
-  if (least > 8 && rows % least != 0) return false;
+  const bool is_for_gpu = options_.narrow_weights != NarrowWeights::Kept;
+  const int64_t least = is_for_gpu ? 32 : 8;
+  if (is_for_gpu && rows % least != 0) return false;
   for (int64_t groups = 1; groups <= std::max<int64_t>(rows / least, 1); ++groups) {
     if (rows % groups != 0 || (groups > 1 && rows / groups % least != 0)) continue;
     const sym::Expr group = program_.symbols->axis(groups, "g"), in_group = program_.symbols->axis(rows / groups, "k");
-    const Int4Element of_group = element(group * (rows / groups) + in_group);
+    const Int4Element of_group = at_place(group * (rows / groups) + in_group, column);
     if (depends(of_group.scale, in_group) || depends(of_group.zero, in_group)) continue;
     const sym::Expr pair = program_.symbols->axis(rows / 2, "k");
-    const Int4Element low = element(pair * 2), high = element(pair * 2 + 1);
+    const Int4Element low = at_place(pair * 2, column), high = at_place(pair * 2 + 1, column);
     if (depends(low.number, batch) || depends(of_group.scale, batch) || depends(of_group.zero, batch)) return false;
-    const std::string& name = graph_.value(right).name;
-    auto prepared = [&](std::string_view suffix, const std::vector<sym::Expr>& of, std::vector<sym::Expr> axes, ExprId value) {
-      const BufferId buffer = new_buffer(name + std::string(suffix), exprs().dtype(value), of);
-      loops_->buffer(buffer).kind = loop::BufferKind::Prepared;
-      add_computation(loop::Map{std::move(axes), value}, {buffer}, {node.provenance});
-      return loop::Operand{buffer, of, contiguous_strides(of), 0};
-    };
-    const auto bits = [&](const Int4Element& e) { return exprs().convert(e.number, DType::U8); };
-    const ExprId shifted = exprs().compute(ScalarOp::ShiftLeft, {bits(high), exprs().literal(Scalar(sym::Expr(4)), DType::U8)});
-    const bool has_few_rows = options_.narrow_weights != NarrowWeights::Kept && sizes(node.inputs[0]).size() == 2;
+    const bool has_few_rows = is_for_gpu && sizes(node.inputs[0]).size() == 2;
     const loop::Operand left =
         has_few_rows ? rows_in_pieces(node.inputs[0], dtype(node.inputs[0])) : operand(node.inputs[0], sizes(node.inputs[0]).size() > 2);
-    const loop::Operand numbers =
-        prepared("_int4", {columns, rows / 2}, {column, pair}, exprs().compute(ScalarOp::BitOr, {bits(low), shifted}));
-    loop::Operand scales, zeros;
-    if (options_.narrow_weights == NarrowWeights::Kept) {
-      scales = prepared("_scales", {groups, columns}, {group, column}, of_group.scale);
-      zeros = prepared("_zeros", {groups, columns}, {group, column}, of_group.zero);
+    loop::Operand numbers, scales, zeros;
+    if (has_few_rows && columns % kPackedColumns == 0 && rows / groups == kPackedRows)
+      std::tie(numbers, scales) = packed_int4(node, columns, groups, at_place);
+    else
+      numbers = prepared(node, "_int4", {columns, rows / 2}, {column, pair}, pair_of_int4(low, high));
+    if (!is_for_gpu) {
+      scales = prepared(node, "_scales", {groups, columns}, {group, column}, of_group.scale);
+      zeros = prepared(node, "_zeros", {groups, columns}, {group, column}, of_group.zero);
     } else {  // beside each other
-      const sym::Expr which = program_.symbols->axis(2, "z");
-      const ExprId is_zero = exprs().convert(exprs().index(which), DType::Bool);
-      const ExprId both = exprs().compute(ScalarOp::Where, {is_zero, of_group.zero, of_group.scale});
-      scales = prepared("_scales", {groups, columns, 2}, {group, column, which}, both);
+      if (scales.sizes.empty()) {
+        const sym::Expr which = program_.symbols->axis(2, "z");
+        scales = prepared(node, "_scales", {groups, columns, 2}, {group, column, which}, scale_or_zero(of_group, which));
+      }
       scales.sizes.pop_back();
       scales.strides.pop_back();
       zeros = scales;

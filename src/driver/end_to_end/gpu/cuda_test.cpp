@@ -572,6 +572,11 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   // The left side in registers: a line of a chunk of some warps; groups that are longer than chunks.
   expect_as_evaluated(product_of_int4("bf16", 3, 2128, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("f16", 11, 2128, 256, 256), {{}}, 2, codegen::Target::EmulatedCuda);
+  // Packed, as those of columns in sixteens and groups of 128 are: by registers; parts of the depth, of which some warps have fewer chunks.
+  expect_as_evaluated(product_of_int4("bf16", 3, 64, 1024, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 2, 16, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 12, 128, 3712, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 5, 272, 2176, 128), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.

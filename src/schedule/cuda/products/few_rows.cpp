@@ -30,8 +30,9 @@ bool is_copied(const ProductShape& shape, const GpuTiles& tiles) {
   if (is_few_rows_stationary(tiles)) return false;
   constexpr int kChunk = 128, kLeastTiles = kMultiprocessors * 3 / 2, kMostDepth = 16 * kChunk;
   const bool is_one = shape.batches.is_const(1) && shape.rows.is_const() && shape.rows.value() <= kUnit && tiles.rows == kUnit;
-  return is_one && shape.numbers == RightNumbers::Int4 && few_rows_chunk(shape) == kChunk && tiles.columns == kCopiedUnits * kUnit &&
-         shape.depth.value() <= kMostDepth && shape.columns.value() % 2 == 0 && shape.columns.value() > kLeastTiles * tiles.columns;
+  return is_one && shape.numbers == RightNumbers::Int4 && !shape.is_packed && few_rows_chunk(shape) == kChunk &&
+         tiles.columns == kCopiedUnits * kUnit && shape.depth.value() <= kMostDepth && shape.columns.value() % 2 == 0 &&
+         shape.columns.value() > kLeastTiles * tiles.columns;
 }
 std::optional<GpuTiles> copied_tiles(const ProductShape& shape) {
   const GpuTiles tiles{.rows = kUnit, .columns = kCopiedUnits * kUnit, .stages = 1, .cluster = 1, .depth_warps = 8};

@@ -22,9 +22,10 @@ bool has_scales_of_groups(const ProductShape& shape) { return shape.numbers == R
 
 // As FewRowsRing in the prelude.
 int bytes_of_stage(const ProductShape& shape, const GpuTiles& tiles) {
-  constexpr int kBetween = 64, kScale = 8;
+  constexpr int kScale = 8;
+  const int between = shape.is_packed ? 0 : 64;
   const int chunks = ring_lines(shape, tiles).chunks * tiles.depth_warps;
-  return tiles.columns * (chunks * few_rows_chunk_bytes(shape) + kBetween + (has_scales_of_groups(shape) ? chunks * kScale : 0));
+  return tiles.columns * (chunks * few_rows_chunk_bytes(shape) + between + (has_scales_of_groups(shape) ? chunks * kScale : 0));
 }
 int64_t ring_bytes(const ProductShape& shape, const GpuTiles& tiles) {
   constexpr int kPadding = 4, kBarriers = 256, kBetween = 64;

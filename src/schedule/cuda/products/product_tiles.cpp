@@ -59,10 +59,12 @@ std::optional<ProductShape::Side> side_of(const loop::Operand& operand, int alig
   return std::nullopt;
 }
 
-// Numbers of four bits [columns, depth / 2], with scales and zeros [groups, columns]: what lower/lower.cpp makes of constant weights.
+// Numbers of four bits [columns, depth / 2], with scales and zeros [groups, columns]: what lower/lower.cpp makes of constant weights. Or
+// packed: [columns / 16, groups, 16, 64] and [columns / 16, groups, 16], of groups of 128.
 ProductAttempt as_product_of_int4(const loop::LoopProgram& program, const loop::Call& call, DType dtype) {
   const loop::Operand &a = call.operands[0], &numbers = call.operands[1], &scales = call.operands[2], &zeros = call.operands[3];
-  const sym::Expr depth = a.sizes.back(), groups = scales.sizes[0];
+  const bool is_packed = numbers.sizes.size() == 4;
+  const sym::Expr depth = a.sizes.back(), groups = scales.sizes[is_packed ? 1 : 0];
   const bool is_known = depth.is_const() && groups.is_const() && groups.value() > 0 && depth.value() % groups.value() == 0;
   const int64_t group = is_known ? depth.value() / groups.value() : 0;
   const bool has_rows = a.sizes.size() == 2 ? a.strides[1].is_const(1) && is_aligned(a.strides[0])
@@ -70,15 +72,17 @@ ProductAttempt as_product_of_int4(const loop::LoopProgram& program, const loop::
   if (program.buffer(a.buffer).dtype != dtype || !has_rows || !is_aligned(a.offset))
     return {{}, "the product's rows do not begin at multiples of 16 bytes"};
   if (group == 0 || group % kLeastInt4Group != 0) return {{}, "the product's weights of four bits have groups of fewer than 32"};
-  const sym::Expr columns = numbers.sizes[0];
-  const bool are_pairs = scales.buffer == zeros.buffer && scales.offset.is_const(0) && zeros.offset.is_const(1) &&
-                         scales.strides[1].is_const(2) && sym::known_eq(scales.strides[0], columns * 2) && scales.strides == zeros.strides;
+  const sym::Expr columns = is_packed ? numbers.sizes[0] * numbers.sizes[2] : numbers.sizes[0];
+  const bool has_rows_of_scales = is_packed || (scales.strides[1].is_const(2) && sym::known_eq(scales.strides[0], columns * 2));
+  const bool are_pairs = scales.buffer == zeros.buffer && scales.offset.is_const(0) && zeros.offset.is_const(1) && has_rows_of_scales &&
+                         scales.strides == zeros.strides;
   if (!are_pairs) return {{}, "the scales and zeros of the product's weights of four bits are apart"};
-  ProductShape shape{.columns = numbers.sizes[0],
+  ProductShape shape{.columns = columns,
                      .depth = depth,
                      .a = {.buffer = a.buffer, .offset = a.offset, .stride = a.sizes.size() == 2 ? a.strides[0] : depth},
                      .b = {.buffer = numbers.buffer, .transposed = true, .stride = numbers.strides[0]},
                      .numbers = RightNumbers::Int4,
+                     .is_packed = is_packed,
                      .is_for_few_rows = true,
                      .scales = scales.buffer,
                      .group = group};

@@ -42,6 +42,7 @@ struct ProductShape {
   // four bits, `group` of the depth have one scale and zero in each column, which lie beside each other in `scales`, and the right side's
   // stride is in bytes.
   RightNumbers numbers = RightNumbers::OfLeft;
+  bool is_packed = false;        // of four bits: chunks of sixteen columns by 128 of the depth, and their scales, are contiguous
   bool is_for_few_rows = false;  // there are no other tiles for its dtypes
   BufferId scales = {};
   int64_t group = 0;
