@@ -19,6 +19,7 @@ cost a program in tiles much more of its speed than one in vectors. At the end c
 
 No model is begun after `--until` seconds, and what Inductor has not compiled a minute later, or is not to compile (`--without-inductor`),
 is timed beside eager PyTorch alone. `--skip` leaves out the models of earlier results.
+A model may have options of torch.compile for both backends: `transformers/bert@freezing+max_autotune`.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
 """
 
@@ -54,7 +55,15 @@ def processors_of_slots(threads: int) -> list[list[int]]:
     return [dealt[i : i + threads] for i in range(0, len(dealt) - threads + 1, threads)]
 
 
-def _calls(model, positional: tuple, named: dict, backend: str):
+def _make(name: str) -> tuple:
+    """The model with its arguments, and the options of torch.compile that its name ends in, or None."""
+    import models
+
+    name, _, options = name.partition("@")
+    return models.make(name), {option: True for option in options.split("+")} if options else None
+
+
+def _calls(model, positional: tuple, named: dict, backend: str, options: dict | None):
     """Functions that call the model without gradients: eager, and compiled; and one that says how a call's outputs differ from eager's."""
     import torch
 
@@ -63,7 +72,7 @@ def _calls(model, positional: tuple, named: dict, backend: str):
     model.eval()
     with torch.no_grad():
         expected = run._tensors(model(*positional, **named))
-    compiled = torch.compile(model, backend=backend)
+    compiled = torch.compile(model, backend=backend, options=options)
     return (
         lambda: model(*positional, **named),
         lambda: compiled(*positional, **named),
@@ -71,7 +80,7 @@ def _calls(model, positional: tuple, named: dict, backend: str):
     )
 
 
-def _training_steps(model, positional: tuple, named: dict, backend: str):
+def _training_steps(model, positional: tuple, named: dict, backend: str, options: dict | None):
     """As _calls, of steps of SGD. The difference is that of the first step's gradients, by the norm of all."""
     import copy
 
@@ -100,14 +109,13 @@ def _training_steps(model, positional: tuple, named: dict, backend: str):
     def difference(gradients: list) -> float:
         return float((torch.cat([gradient.flatten() for gradient in gradients]) - expected).norm() / expected.norm())
 
-    return eager, steps(twin, torch.compile(twin, backend=backend)), difference
+    return eager, steps(twin, torch.compile(twin, backend=backend, options=options)), difference
 
 
 def _work(name: str, backend: str, folder: str, threads: int, train: bool, pipe, others) -> None:
     """Compiles the model and sends what its first call was like; then answers each (backend, seconds) by a median of seconds."""
     import torch
 
-    import models
     import run
 
     others.close()  # so that the pipe ends when the slot does
@@ -115,8 +123,8 @@ def _work(name: str, backend: str, folder: str, threads: int, train: bool, pipe,
     os.environ["TOROID_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/toroid", f"{folder}/inductor"
     torch.set_num_threads(threads)
     try:
-        made = models.make(name)
-        eager, compiled, difference = (_training_steps if train else _calls)(*made, backend)
+        made, options = _make(name)
+        eager, compiled, difference = (_training_steps if train else _calls)(*made, backend, options)
         with torch.set_grad_enabled(train):
             begin = time.perf_counter()
             difference_of_first = difference(compiled())
@@ -140,16 +148,14 @@ def _call_first(name: str, backend: str, threads: int, train: bool) -> None:
     process, and the most bytes that this has had in memory."""
     import torch
 
-    import models
-
     torch.set_num_threads(threads)
-    model, positional, named = models.make(name)
+    (model, positional, named), options = _make(name)
     model.train(train)
     with torch.set_grad_enabled(train):
         begin = time.perf_counter()
         if backend == "toroid":
             import toroid.torch  # noqa: F401: registers the backend
-        result = torch.compile(model, backend=backend)(*positional, **named)
+        result = torch.compile(model, backend=backend, options=options)(*positional, **named)
         if train:
             import run
 
@@ -390,7 +396,10 @@ def main() -> None:
         with open(path, encoding="utf-8") as file:
             skipped |= {result["model"] for result in json.load(file)}
     known = models.EPOCHS + models.TRAINING if arguments.train else models.all_names()
-    chosen = dict.fromkeys(name for pattern in arguments.models for name in known if fnmatch.fnmatch(name, pattern))
+    patterns = [pattern.partition("@") for pattern in arguments.models]
+    chosen = dict.fromkeys(
+        name + at + options for pattern, at, options in patterns for name in known if fnmatch.fnmatch(name, pattern)
+    )
     names, results, timing = fork.SimpleQueue(), fork.Queue(), fork.Semaphore(arguments.timed)
     groups = processors_of_slots(arguments.threads)
     slots = [group for group in groups for _ in range(arguments.threads if arguments.rest else 1)][: arguments.slots or None]

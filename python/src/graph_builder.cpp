@@ -7,14 +7,17 @@
 // text: a graph in the form of src/graph/text/text.h. constants: of each that is `external` there, by its name, (address, bytes, owner);
 // the program keeps the owners. options: a dict with the fields of ToroidGraphOptions. allocate(sizes, strides, dtype): a new tensor.
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -114,6 +117,62 @@ class TorchTensor {
   nb::object copy_;             // that is read in the tensor's place
 };
 
+// A result that is an input's new value: copied there when all is computed, as copy_ does.
+struct Update {
+  size_t result;
+  size_t argument;  // of the call
+  size_t input;     // of the program, or none where it does not read that
+};
+
+// Copies a result to where the elements of a tensor are, which may leave gaps: dim d of the tensor is dim place[d] of the result.
+class Scattering {
+ public:
+  Scattering(const DLTensor& to, const std::vector<int32_t>& place)
+      : to_(static_cast<char*>(to.data) + to.byte_offset), row_(to.dtype.bits / 8) {
+    const auto rank = static_cast<size_t>(to.ndim);
+    sizes_.resize(rank);
+    steps_.resize(rank);
+    for (size_t d = 0; d < rank; ++d) {
+      const size_t at = d < place.size() ? static_cast<size_t>(place[d]) : d;
+      sizes_[at] = to.shape[d];
+      steps_[at] = to.strides[d] * static_cast<int64_t>(row_);
+    }
+    bytes_ = row_;
+    for (const int64_t size : sizes_) bytes_ *= static_cast<size_t>(size);
+    while (!sizes_.empty() && (sizes_.back() == 1 || steps_.back() == static_cast<int64_t>(row_))) {  // no gaps: one row
+      row_ *= static_cast<size_t>(sizes_.back());
+      sizes_.pop_back();
+      steps_.pop_back();
+    }
+  }
+  // Whether one thread may do it. Where several elements are at one place, PyTorch has an error.
+  bool is_quick() const {
+    constexpr size_t kMostBytes = 1 << 17;
+    for (size_t d = 0; d < sizes_.size(); ++d) {
+      if (steps_[d] == 0 && sizes_[d] > 1) return false;
+    }
+    return bytes_ <= kMostBytes;
+  }
+  size_t bytes() const { return bytes_; }
+  void copy(const char* from) const {
+    if (bytes_ != 0) copy(0, from, to_);
+  }
+
+ private:
+  const char* copy(size_t d, const char* from, char* to) const {
+    if (d == sizes_.size()) {
+      std::memcpy(to, from, row_);
+      return from + row_;
+    }
+    for (int64_t i = 0; i < sizes_[d]; ++i, to += steps_[d]) from = copy(d + 1, from, to);
+    return from;
+  }
+
+  char* const to_;
+  size_t row_, bytes_;
+  std::vector<int64_t> sizes_, steps_;  // of the result's outer dims; steps in bytes
+};
+
 // How a result, which is in row-major order, becomes a tensor: dim d of the tensor is dim place[d] of the result.
 struct OutputLayout {
   nb::object dtype;
@@ -121,6 +180,7 @@ struct OutputLayout {
   bool is_complex;                 // the result has pairs of real numbers
   std::vector<int64_t> last = {};  // sizes of the last call, and
   nb::object arguments = {};       // what that was allocated with
+  nb::object always = {};          // what each call allocates it with
 };
 
 class GraphProgram {
@@ -137,10 +197,11 @@ class GraphProgram {
     }
     num_outputs_ = info.num_outputs;
     is_for_gpu_ = info.device_type == kDLCUDA;
-    for (int32_t i = 0; i < info.num_outputs && is_for_gpu_; ++i) {
+    for (int32_t i = 0; i < info.num_outputs; ++i) {
       ToroidTensorInfo output = sized<ToroidTensorInfo>();
       check(run_side().model_output(model, i, &output), "an output without information");
-      has_outputs_on_host_ = has_outputs_on_host_ || output.device_type == kDLCPU;
+      outputs_.push_back(output.dtype);
+      has_outputs_on_host_ = has_outputs_on_host_ || (is_for_gpu_ && output.device_type == kDLCPU);
     }
   }
   // Of a program for a GPU: allocate(sizes, strides, dtype) makes its outputs there, and copy_late(tensor, sizes, strides, dtype) those
@@ -149,10 +210,31 @@ class GraphProgram {
     allocate_on_gpu_ = std::move(allocate);
     copy_late_ = std::move(copy_late);
   }
-  void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex) {
-    if (places.size() != static_cast<size_t>(num_outputs_) || dtypes.size() != places.size() || is_complex.size() != places.size())
+  // sizes: of each result, without its pairs, where they are the same in every call.
+  void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex,
+                   const std::vector<std::optional<std::vector<int64_t>>>& sizes) {
+    const auto count = static_cast<size_t>(num_outputs_);
+    if (places.size() != count || dtypes.size() != count || is_complex.size() != count || sizes.size() != count)
       raise_named("InternalError", "a graph with other outputs than it was written with");
-    for (size_t i = 0; i < places.size(); ++i) layouts_.push_back({nb::borrow(dtypes[i]), std::move(places[i]), is_complex[i]});
+    for (size_t i = 0; i < count; ++i) {
+      OutputLayout layout{nb::borrow(dtypes[i]), std::move(places[i]), is_complex[i]};
+      if (sizes[i] && !is_for_gpu_) layout.always = arguments_of(layout, *sizes[i]);
+      layouts_.push_back(std::move(layout));
+    }
+  }
+
+  // Results results[i] are new values of the call's arguments[i], of the same sizes and dtype. are_given: of all results those that calls
+  // give; in the place of others there is None. copy(argument, result) copies what is large, in threads of PyTorch's.
+  void set_updates(const std::vector<size_t>& results, const std::vector<size_t>& arguments, const std::vector<size_t>& positions,
+                   std::vector<bool> are_given, nb::object copy) {
+    if (results.size() != arguments.size() || are_given.size() != layouts_.size())
+      raise_named("InternalError", "a graph with other updates than it was written with");
+    for (size_t i = 0; i < results.size(); ++i) {
+      const auto input = std::find(positions.begin(), positions.end(), arguments[i]);
+      updates_.push_back({results[i], arguments[i], static_cast<size_t>(input - positions.begin())});
+    }
+    are_given_ = std::move(are_given);
+    copy_ = std::move(copy);
   }
 
   // arguments: a list, of which the program takes those at `positions`: tensors, ints and floats. seed: of random operators, or negative.
@@ -166,13 +248,29 @@ class GraphProgram {
       tensors[i].set(arguments[positions[i]], inputs_[i].first, inputs_[i].second);
       inputs[i] = tensors[i].tensor();
     }
-    Results results{*this, std::vector<nb::object>(layouts_.size()), nullptr};
+    Results results{.program = *this, .tensors = std::vector<nb::object>(layouts_.size()), .places = std::vector<Place>(layouts_.size())};
+    for (size_t i = 0; i < are_given_.size(); ++i) results.places[i].is_beside = !are_given_[i];
+
+    std::vector<TorchTensor> others(updates_.size());  // that are written to, but not read
+    std::vector<Scattering> destinations;
+    destinations.reserve(updates_.size());
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      const Update& update = updates_[i];
+      TorchTensor& tensor = update.input < tensors.size() ? tensors[update.input] : others[i];
+      if (&tensor == &others[i]) tensor.set(arguments[update.argument], outputs_[update.result], "written to");
+      destinations.emplace_back(*tensor.tensor(), layouts_[update.result].place);
+      if (!destinations[i].is_quick()) results.places[update.result].is_beside = false;
+    }
+    for (size_t i = 0; i < layouts_.size(); ++i) {
+      if (layouts_[i].always.is_valid() && !results.places[i].is_beside) results.make(i, allocate_, layouts_[i].always, outputs_[i]);
+    }
     ToroidRunOptions options = sized<ToroidRunOptions>();
     options.allocate_output = &Results::allocate;
     options.allocate_user = &results;
     options.stream = reinterpret_cast<void*>(stream);
     options.on_gpu = is_for_gpu_ ? 1 : 0;
     std::vector<DLManagedTensor*> late(layouts_.size());
+    std::vector<bool> are_written(updates_.size());
     in_context(contexts_, [&](ToroidContext* context) {
       if (is_for_gpu_ && run_side().context_has_failed(context) != 0) {
         const ToroidStatus failed = run_side().context_wait(context);
@@ -183,12 +281,20 @@ class GraphProgram {
         status = run_side().context_run(context, inputs.data(), static_cast<int32_t>(inputs.size()), late.data(),
                                         static_cast<int32_t>(late.size()), &options);
       if (status == TOROID_OK) results.copy(late);
+      for (size_t i = 0; i < destinations.size() && status == TOROID_OK && !results.failure; ++i) {
+        const Place& place = results.places[updates_[i].result];
+        are_written[i] = destinations[i].is_quick() && place.bytes == destinations[i].bytes() && place.data != nullptr;
+        if (are_written[i]) destinations[i].copy(place.data);
+      }
       if (status == TOROID_OK && has_outputs_on_host_) status = run_side().context_wait(context);
       return results.failure ? TOROID_OK : status;  // what went wrong in Python says more
     });
     if (results.failure) std::rethrow_exception(results.failure);
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      if (!are_written[i]) copy_(arguments[updates_[i].argument], results.tensors[updates_[i].result]);
+    }
     nb::list made;
-    for (nb::object& tensor : results.tensors) made.append(std::move(tensor));
+    for (nb::object& tensor : results.tensors) made.append(tensor.is_valid() ? std::move(tensor) : nb::none());
     return made;
   }
 
@@ -219,27 +325,49 @@ class GraphProgram {
   }
 
  private:
+  // Where a result is. One that only an input is to get needs no tensor.
+  struct Place {
+    bool is_beside = false;
+    std::unique_ptr<char, decltype(&std::free)> memory{nullptr, &std::free};  // of one beside the tensors
+    char* data = nullptr;
+    size_t bytes = 0;
+  };
+
   // Makes the outputs of a call.
   struct Results {
     GraphProgram& program;
     std::vector<nb::object> tensors;
-    std::exception_ptr failure;
+    std::vector<Place> places;
+    std::exception_ptr failure = {};
+
+    void make(size_t output, const nb::object& maker, const nb::object& arguments, DLDataType dtype) {
+      tensors[output] = nb::steal(PyObject_CallObject(maker.ptr(), arguments.ptr()));
+      if (!tensors[output].is_valid()) throw nb::python_error();
+      TorchTensor its;
+      its.set(tensors[output], dtype, "an output");
+      static char nothing[64];
+      char* const data = static_cast<char*>(its.tensor()->data) + its.tensor()->byte_offset;
+      places[output].data = data != nullptr ? data : nothing;  // of a tensor without elements
+    }
 
     static void* allocate(void* user, int32_t output, const DLTensor* tensor, size_t) {
       auto& self = *static_cast<Results*>(user);
+      Place& place = self.places[static_cast<size_t>(output)];
+      place.bytes = bytes_of(*tensor);
+      if (place.data != nullptr) return place.data;
+      if (place.is_beside && tensor->device.device_type == kDLCPU) {
+        constexpr size_t kAlignment = 64;
+        place.memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, (place.bytes / kAlignment + 1) * kAlignment)));
+        place.data = place.memory.get();
+        return place.data;
+      }
       const nb::gil_scoped_acquire gil;
       try {
         const nb::object arguments = self.program.arguments(static_cast<size_t>(output), {tensor->shape, tensor->shape + tensor->ndim});
         const bool is_on_gpu = tensor->device.device_type == kDLCUDA;
         const nb::object& maker = is_on_gpu ? self.program.allocate_on_gpu_ : self.program.allocate_;
-        nb::object made = nb::steal(PyObject_CallObject(maker.ptr(), arguments.ptr()));
-        if (!made.is_valid()) throw nb::python_error();
-        TorchTensor its;
-        its.set(made, tensor->dtype, "an output");
-        void* const data = static_cast<char*>(its.tensor()->data) + its.tensor()->byte_offset;
-        self.tensors[static_cast<size_t>(output)] = std::move(made);
-        static char nothing[64];
-        return data != nullptr ? data : nothing;  // of a tensor without elements
+        self.make(static_cast<size_t>(output), maker, arguments, tensor->dtype);
+        return place.data;
       } catch (...) {
         self.failure = std::current_exception();
         return nullptr;
@@ -268,11 +396,22 @@ class GraphProgram {
     }
   };
 
+  static size_t bytes_of(const DLTensor& tensor) {
+    size_t result = tensor.dtype.bits / 8;
+    for (int32_t d = 0; d < tensor.ndim; ++d) result *= static_cast<size_t>(tensor.shape[d]);
+    return result;
+  }
+
   // What the tensor is allocated with: (sizes, strides, dtype).
   nb::object arguments(size_t output, std::vector<int64_t> sizes) {
     OutputLayout& layout = layouts_[output];
     if (layout.is_complex) sizes.pop_back();
     if (layout.arguments.is_valid() && sizes == layout.last) return layout.arguments;
+    layout.arguments = arguments_of(layout, sizes);
+    layout.last = std::move(sizes);
+    return layout.arguments;
+  }
+  static nb::object arguments_of(const OutputLayout& layout, const std::vector<int64_t>& sizes) {
     std::vector<int64_t> strides(sizes.size(), 1);
     for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
     nb::list its_sizes, its_strides;
@@ -281,9 +420,7 @@ class GraphProgram {
       its_sizes.append(sizes[from]);
       its_strides.append(strides[from]);
     }
-    layout.arguments = nb::make_tuple(nb::tuple(its_sizes), nb::tuple(its_strides), layout.dtype);
-    layout.last = std::move(sizes);
-    return layout.arguments;
+    return nb::make_tuple(nb::tuple(its_sizes), nb::tuple(its_strides), layout.dtype);
   }
 
   std::shared_ptr<ToroidModel> model_;
@@ -292,8 +429,12 @@ class GraphProgram {
   bool is_for_gpu_ = false, has_outputs_on_host_ = false;
   nb::object allocate_, allocate_on_gpu_, copy_late_;
   std::vector<std::pair<DLDataType, const char*>> inputs_;  // dtype and name
+  std::vector<DLDataType> outputs_;
   int32_t num_outputs_ = 0;
   std::vector<OutputLayout> layouts_;
+  std::vector<Update> updates_;
+  std::vector<bool> are_given_;  // empty: all results
+  nb::object copy_;
 };
 
 using GivenConstants = std::map<std::string, nb::tuple>;
@@ -373,7 +514,9 @@ void register_graph_builder(nb::module_& module) {
   nb::set_leak_warnings(false);  // Dynamo keeps compiled graphs until the process is gone
   nb::class_<GraphProgram>(module, "GraphProgram", nb::is_weak_referenceable(),
                            "A graph of PyTorch's operators, compiled. Threads may call it at once.")
-      .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"))
+      .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"), nb::arg("sizes"))
+      .def("set_updates", &GraphProgram::set_updates, nb::arg("results"), nb::arg("arguments"), nb::arg("positions"), nb::arg("are_given"),
+           nb::arg("copy"))
       .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"), nb::arg("stream") = 0)
       .def("set_gpu", &GraphProgram::set_gpu, nb::arg("allocate"), nb::arg("copy_late"))
       .def("raise_failure", &GraphProgram::raise_failure)

@@ -9,6 +9,8 @@ import torch
 import torch.fx
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .graph_text import is_update
+
 _SCALARS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -46,7 +48,7 @@ def _is_pure(node: torch.fx.Node) -> bool:
     """Does it give the same tensors, or numbers of them, whenever it is computed from the same arguments?"""
     if node.target is operator.getitem:
         return isinstance(node.args[1], int)
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, torch._ops.OpOverload) or _is_mutable(node):
         return False
     if torch.Tag.nondeterministic_seeded in node.target.tags or node.target.overloadpacket is torch.ops.aten.empty:
         return False
@@ -54,12 +56,16 @@ def _is_pure(node: torch.fx.Node) -> bool:
 
 
 def writes_to_memory(graph: torch.fx.Graph) -> bool:
-    """Whether an operator of the graph may."""
-    return any(isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable for node in graph.nodes)
+    """Whether an operator of the graph may, other than new values of inputs, which are copied behind all else."""
+    return any(_is_mutable(node) and not is_update(node) for node in graph.nodes)
+
+
+def _is_mutable(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def merge(graph: torch.fx.Graph) -> None:
-    """Of nodes that compute the same the first one stays. No operator of the graph may write to memory. Outputs stay tensors of their own,
+    """Of nodes that compute the same the first one stays. No operator of the graph may write to memory but at its end. Outputs stay tensors of their own,
     and so do their views: in eager PyTorch equal ones are two, and somebody may write to one."""
     (output,) = graph.find_nodes(op="output")
     kept = {storage for node in output.all_input_nodes for storage in _storages(node)}

@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import attention, attention_dropout, gpu, input_aliases, saved_layouts
+from . import attention, attention_dropout, gpu, input_aliases, saved_layouts, updates
 from .fallback import AS_ASKED, cut, keep_traced_layouts, names_in_memory, tell, tell_whole, why_not
 from .graph_text import GraphText, Refused, write_graph
 from .options import Options
@@ -46,7 +46,7 @@ def compile_whole(
         written_as, name, lambda node: kind == "backward" and "tangent" in node.name, frozen, saved_layouts.by_name(orders or {})
     )
     if not graph.results:
-        return make_call(graph, None, is_kept=kind == "forward")
+        return make_call(graph, None, kind=kind)
     written = time.perf_counter()
     log.debug("%s:\n%s", name, graph.text)
     try:
@@ -56,7 +56,7 @@ def compile_whole(
     except errors.SetupError as error:
         raise Refused(_reason(error), is_of_setup=True) from error
     eager = not_captured if attention_dropout.are_tied(gm.graph) else _boxed(gm)
-    call = make_call(graph, program, eager, is_kept=kind == "forward")
+    call = make_call(graph, program, eager, kind)
     log.info("%s: text %.3f s, compiled in %.3f s: %s", name, written - begin, time.perf_counter() - written, program.facts)
     return call
 
@@ -128,7 +128,7 @@ def compile_in_parts(gm: torch.fx.GraphModule, name: str, kind: str, options: Op
             except Refused as problem:
                 if problem.node is None or problem.node.name not in by_name or by_name[problem.node.name] in refused:
                     for node in child.graph.nodes:  # nobody knows which one
-                        if node.op == "call_function" and node.name in by_name:
+                        if node.op == "call_function" and node.name in by_name and not updates.writes(node):
                             refused.setdefault(by_name[node.name], problem.reason)
                 else:
                     refused[by_name[problem.node.name]] = problem.reason
@@ -144,12 +144,15 @@ def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options:
     """What AOTAutograd calls. It traces with fake tensors, and constants of the graph are real. parameters: of the graph's inputs those
     that may be frozen, with their tensors; None for all others."""
     expand(gm)
+    updates.settle(gm)
     attention_dropout.mark_whole(gm)
     if kind == "backward":
         saved_layouts.take_inputs(gm, inputs)
     elif kind == "forward":
         input_aliases.copy_what_is_kept(gm)
         input_aliases.keep_views_apart(gm)
+    if kind != "backward":
+        input_aliases.view_what_is_updated(gm)
     with unset_fake_temporarily():
         call = None
         if options.freezing and kind == "inference" and parameters is not None:
@@ -163,12 +166,13 @@ def _compile_frozen(gm: torch.fx.GraphModule, options: Options, parameters: list
     """A program with the parameters as constants, for calls with just these; another one, compiled when it is needed, for all others. None
     where nothing is to be frozen, or the graph is refused."""
     placeholders = gm.graph.find_nodes(op="placeholder")
+    written = {node.args[0] for node in filter(updates.writes, gm.graph.nodes)}
     frozen: dict[torch.fx.Node, torch.Tensor] = {}
     if len(parameters) != len(placeholders):
         return None
     for node, tensor in zip(placeholders, parameters):
         value = node.meta.get("val")
-        if tensor is None or tensor.is_inference() or not isinstance(value, torch.Tensor):
+        if tensor is None or node in written or tensor.is_inference() or not isinstance(value, torch.Tensor):
             continue
         if tuple(value.shape) == tuple(tensor.shape) and value.dtype == tensor.dtype and value.stride() == tensor.stride():
             frozen[node] = tensor
@@ -219,7 +223,7 @@ def _compile(gm: torch.fx.GraphModule, kind: str, options: Options) -> Callable:
             node = problem.node
             if node is None or node.op in ("placeholder", "output"):
                 for each in gm.graph.nodes:
-                    if each.op == "call_function":
+                    if each.op == "call_function" and not updates.writes(each):
                         refused[each] = problem.reason
                 tell(refused, options.fallback)
                 return _boxed(keep_traced_layouts(gm, names_in_memory(gm)))

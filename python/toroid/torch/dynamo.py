@@ -138,4 +138,5 @@ def backend(
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         partition_fn=_partition(chosen.fallback_random),
+        keep_inference_input_mutations=True,
     )

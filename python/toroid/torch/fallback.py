@@ -19,8 +19,8 @@ import torch.fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
-from . import attention_dropout, control_flow
-from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, operator_name
+from . import attention_dropout, control_flow, updates
+from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name
 from .runtime import CallError, has_strides, tuple_text, with_strides
 
 # Why an operator runs in eager PyTorch that toroid could compile.
@@ -61,6 +61,8 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
     if eager is not None:
         return AS_ASKED if keeps_random else eager
     name = operator_name(node.target)
+    if updates.writes(node) and not is_update(node):
+        return "it changes where an input is in memory"
     if name.split(".")[0] in _FILLED_IF_DETERMINISTIC and _fills_new_elements():
         return "under deterministic algorithms its new elements are NaN (torch.utils.deterministic.fill_uninitialized_memory)"
     if _core.operator_is_supported(name) or name.startswith("aten::sym_") or name in _STATEMENTS:
@@ -239,6 +241,8 @@ def keep_traced_layouts(gm: torch.fx.GraphModule, in_memory: frozenset[str]) -> 
         numbers = _numbers_of(node) | numbers
         if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             continue
+        if updates.writes(node):
+            continue
         if node.target is operator.getitem and node.args[0].op == "call_module":
             continue  # of a compiled part
         moves = node.name not in in_memory
@@ -288,6 +292,10 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
         if node.op in ("placeholder", "get_attr", "output"):
             outside.add(node)
             levels[node] = 0
+            continue
+        if updates.writes(node):
+            outside.add(node)
+            levels[node] = len(positions)  # behind all others, which read what was there before
             continue
         levels[node] = max((levels[each] + (each in refused) for each in node.all_input_nodes), default=0)
         source = node.args[0] if node.target is operator.getitem else None

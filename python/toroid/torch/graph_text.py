@@ -106,6 +106,7 @@ class Output:
     place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
     dtype: Any = None
     base: Any = None  # the result, an Output of kind "program", that this is a view of
+    sizes: tuple = ()  # of a program's result, of the tensor: expressions or ints
 
 
 @dataclasses.dataclass
@@ -122,6 +123,17 @@ class GraphText:
     gpu: int | None = None  # the number of the GPU that it has tensors on
     is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
     draws_on_gpu: bool = False  # it draws random numbers there
+    updates: list[Update] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class Update:
+    """An input's new value, which the call copies there."""
+
+    position: int  # of the input
+    result: Output
+    is_own: bool  # nobody else gets the result
+    is_plain: bool  # it has the input's sizes and dtype, and neither's elements are still to be conjugated or negated
 
 
 def operator_name(target: Any) -> str:
@@ -270,6 +282,7 @@ class _Writer:
         self.gpu: int | None = None
         self.memory_of_views_unknown = False
         self.hidden: dict[torch.fx.Node, Output] = {}
+        self.updated: dict[torch.fx.Node, tuple[Output, tuple | None]] = {}  # new values of inputs, each with the order of its dims
         self.argument_symbols: set | None = None
         self.subgraphs: list[str] = []  # the text of each, in the order of their numbers
 
@@ -595,6 +608,8 @@ class _Writer:
         placeholders = self.gm.graph.find_nodes(op="placeholder")
         output = next(node for node in self.gm.graph.nodes if node.op == "output")
         outputs, computed = self.plan_outputs(output, placeholders)
+        updates = self.plan_updates(outputs, placeholders)
+        computed += self.updated
         needed = _needed(computed, self.gm.graph)
         taken: list[int] = []
         header: list[str] = []
@@ -657,6 +672,11 @@ class _Writer:
             returned.append(self.result(node, made))
             made.index = len(results)
             results.append(made)
+        for node, (made, order) in self.updated.items():
+            is_on_cpu = is_on_cpu or node.meta["val"].device.type == "cpu"
+            returned.append(self.result(node, made, order))
+            made.index = len(results)
+            results.append(made)
         # Numbers that no size tells come in as tensors of rank 0; those that shapes of tensors are checked with, which a call needs
         # before anything is computed, as the size of a tensor without elements.
         bindings: list[str] = []
@@ -687,7 +707,7 @@ class _Writer:
             if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg() or self.is_tangent(node)):
                 lazy.append(i)
         made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
-        made_of.layouts = layouts
+        made_of.layouts, made_of.updates = layouts, updates
         made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
         return made_of
 
@@ -710,13 +730,14 @@ class _Writer:
             return f"sym {name} in [{low}, {high}] from data"
         return f"sym {name} in [{low}, {high}]"
 
-    def result(self, node: torch.fx.Node, made: Output) -> str:
-        """The name of what the program returns for the node: in the order of its dims in memory."""
+    def result(self, node: torch.fx.Node, made: Output, order: tuple | None = None) -> str:
+        """The name of what the program returns for the node: in this order of its dims, or that which they have in memory."""
         value = node.meta["val"]
         made.dtype = value.dtype
+        made.sizes = tuple(expression(size) for size in value.shape)
         made.value = None
         name = self.reference(node)
-        order = self.orders.get(node.name) or dims_in_memory(value)
+        order = order or self.orders.get(node.name) or dims_in_memory(value)
         if order is None or order == tuple(range(len(order))):
             return name  # PyTorch takes any strides here
         place = [0] * len(order)
@@ -759,6 +780,23 @@ class _Writer:
             output_of.kind = "view_of_result"
             output_of.base = outputs[computed[base]] if base in computed else self.hidden[base]
         return outputs, [*computed, *self.hidden]
+
+    def plan_updates(self, outputs: list[Output], placeholders: list[torch.fx.Node]) -> list[Update]:
+        """Those of the graph. New values that no output is are results of their own."""
+        positions = {node: i for i, node in enumerate(placeholders)}
+        made = {each.value: each for each in outputs if each.kind == "program"} | self.hidden
+        updates = []
+        for node in filter(is_update, self.gm.graph.nodes):
+            given, value = node.args[:2]
+            held, new = given.meta["val"], value.meta["val"]
+            is_own = value not in made
+            if is_own:
+                self.updated.setdefault(value, (Output("program", value=value), dims_in_memory(held) if held.ndim == new.ndim else None))
+            is_plain = held.dtype == new.dtype and list(map(expression, held.shape)) == list(map(expression, new.shape))
+            is_lazy = any(each.is_conj() or each.is_neg() for each in (held, new)) or self.is_tangent(given)
+            result = self.updated[value][0] if is_own else made[value]
+            updates.append(Update(positions[given], result, is_own, is_plain and not is_lazy))
+        return updates
 
     def are_known(self, *expressions: Any) -> bool:
         """Whether the arguments of a call tell these."""
@@ -833,18 +871,28 @@ def _attribute(module: Any, path: str) -> Any:
     return module
 
 
+def is_update(node: torch.fx.Node) -> bool:
+    """Whether the node is copy_(input of the graph, its new value)."""
+    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder" and isinstance(node.args[1], torch.fx.Node)
+
+
+def viewed_by(node: torch.fx.Node) -> torch.fx.Node | None:
+    """What the node is a view of; None where it is none."""
+    if node.op != "call_function":
+        return None
+    viewing = node.args[0] if node.target is operator.getitem else node
+    if not isinstance(viewing, torch.fx.Node) or not isinstance(viewing.target, torch._ops.OpOverload):
+        return None
+    returns = viewing.target._schema.returns
+    if not returns or returns[0].alias_info is None or returns[0].alias_info.is_write:
+        return None
+    return viewing.args[0] if isinstance(viewing.args[0], torch.fx.Node) else None
+
+
 def base_of(node: torch.fx.Node) -> torch.fx.Node:
     """What the node is a view of, through any number of views; itself where it is none."""
-    while node.op == "call_function":
-        viewing = node.args[0] if node.target is operator.getitem else node
-        if not isinstance(viewing, torch.fx.Node) or not isinstance(viewing.target, torch._ops.OpOverload):
-            break
-        returns = viewing.target._schema.returns
-        if not returns or returns[0].alias_info is None or returns[0].alias_info.is_write:
-            break
-        if not isinstance(viewing.args[0], torch.fx.Node):
-            break
-        node = viewing.args[0]
+    while (viewed := viewed_by(node)) is not None:
+        node = viewed
     return node
 
 
@@ -854,6 +902,8 @@ def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.N
     for node in reversed(graph.nodes):
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             schema = node.target._schema
+            if is_update(node):
+                continue
             if schema.is_mutable or (not schema.returns and operator_name(node.target) not in _STATEMENTS):
                 needed.add(node)
         if node in needed:

@@ -1,11 +1,11 @@
 """What outputs share memory with: inputs that a graph writes to, and what its gradient keeps.
 
-AOTAutograd copies the new values of inputs that are written to behind the graph. What a gradient keeps is told of later writes by its
-version (keep_views_apart).
+The new values of inputs that are written to are copied there behind the graph, by its call (updates.py), or by AOTAutograd where sizes or
+strides change too, or a gradient goes through the write. What a gradient keeps is told of later writes by its version (keep_views_apart).
 
-Views of them as outputs. AOTAutograd makes such a view anew, of the input that it has updated, by the size, the strides and, where its
-shape is symbolic, the storage offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own,
-which begins its storage. Here it gets the place that it has in the input.
+Views of them as outputs. AOTAutograd makes such a view anew, of the input that is updated, by the size, the strides and, where its shape
+is symbolic, the storage offset of what the graph gave. In the graph that is a view of the input's new value, a tensor of its own, which
+begins its storage. Here it becomes a view of the input (view_what_is_updated), or gets the place that it has there (place).
 
 Their old values, kept for a gradient. The partitioner may keep the input itself, of which a copy would be computed anew: so it is copied.
 """
@@ -20,6 +20,7 @@ import torch.fx
 from torch._functorch._aot_autograd.schemas import OutputType
 
 from .control_flow import gives_tensor
+from . import updates
 from .graph_text import APART, base_of
 from .runtime import CallError
 
@@ -34,18 +35,18 @@ def _known() -> Any:
 def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
     """In a forward graph."""
     known = _known()
-    if known is None or not known.mutated_inp_runtime_indices:
-        return
     placeholders, output = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node()
-    written = {placeholders[i] for i in known.mutated_inp_runtime_indices if i < len(placeholders)}
+    written = set() if known is None else {placeholders[i] for i in known.mutated_inp_runtime_indices if i < len(placeholders)}
+    written |= {node.args[0] for node in filter(updates.writes, gm.graph.nodes)}
+    if not written:
+        return
+    before = updates.before_all(gm.graph)
     results = list(output.args[0])
-    for i in range(*known.tensors_saved_for_backwards_slice.indices(len(results))):
+    are_kept = slice(None) if known is None else known.tensors_saved_for_backwards_slice
+    for i in range(*are_kept.indices(len(results))):
         kept = results[i]
         if gives_tensor(kept) and base_of(kept) in written:
-            with gm.graph.inserting_before(output):
-                results[i] = gm.graph.call_function(torch.ops.aten.clone.default, (kept,))
-            with kept.meta["val"].fake_mode:
-                results[i].meta = {**kept.meta, "val": kept.meta["val"].clone()}
+            results[i] = updates.copied(gm.graph, kept, before)
     output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
     gm.recompile()
 
@@ -65,6 +66,23 @@ def keep_views_apart(gm: torch.fx.GraphModule) -> None:
         base = base_of(node)
         if base is not node and base.op == "call_function" and base in saved and views[base] == 1:
             node.meta[APART] = True
+
+
+def view_what_is_updated(gm: torch.fx.GraphModule) -> None:
+    """In a forward graph or one of inference, of inputs that the graph itself writes to."""
+    known = _known()
+    written = {update.input: update for update in updates.updates_of(gm.graph)}
+    if known is None or not written:
+        return
+    placeholders, output = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node()
+    results = list(output.args[0])
+    for i, info in enumerate(known.output_info, len(known.mutated_inp_runtime_indices)):
+        if info.output_type is OutputType.alias_of_input and placeholders[info.base_idx] in written and gives_tensor(results[i]):
+            update = written[placeholders[info.base_idx]]
+            view = updates.as_view_of(gm.graph, results[i], update.value, update.input)
+            results[i] = results[i] if view is None else view
+    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
+    gm.recompile()
 
 
 def _found(gm: torch.fx.GraphModule) -> list[tuple[int, int, int]]:

@@ -83,16 +83,41 @@ def not_captured(args: list) -> list:
     )
 
 
-def make_call(graph: GraphText, program: Any, eager: Callable | None = None, is_kept: bool = False) -> Callable[[list], list]:
+def _known_sizes(result: Output) -> list[int] | None:
+    """Those that it has in every call, in the order in which the program gives them."""
+    if not all(isinstance(size, int) for size in result.sizes):
+        return None
+    return [result.sizes[d] for d in sorted(range(len(result.sizes)), key=lambda d: result.place[d] if result.place else d)]
+
+
+def copy_update(given: torch.Tensor, value: torch.Tensor) -> None:
+    """Writes the new value to an input whose version AOTAutograd has counted on already."""
+    given.data.copy_(value)
+
+
+def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kind: str = "inference") -> Callable[[list], list]:
     """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments. eager: the same in eager
-    PyTorch, for calls that a program on a GPU cannot be. is_kept: results are kept for a gradient, which has to know when they are written
-    to, as by way of the tensors that they are views of."""
+    PyTorch, for calls that a program on a GPU cannot be. kind: what is "forward" has results that are kept for a gradient, which has to know
+    when they are written to, as by way of the tensors that they are views of; inputs that "backward" writes to get a new version here."""
+    is_kept = kind == "forward"
     is_on_gpu = program is not None and graph.gpu is not None and program.is_for_gpu
     if program is not None:
         program.set_outputs(
             [result.dtype for result in graph.results],
             [list(result.place) for result in graph.results],
             [result.dtype.is_complex for result in graph.results],
+            [_known_sizes(result) for result in graph.results],
+        )
+    copied_by_program = [] if graph.gpu is not None else [u for u in graph.updates if u.is_plain and u.position not in graph.lazy]
+    if copied_by_program:
+        given = {id(output) for output in (*graph.outputs, *(output.base for output in graph.outputs))}
+        given |= {id(update.result) for update in graph.updates if not update.is_own or update not in copied_by_program}
+        program.set_updates(
+            [update.result.index for update in copied_by_program],
+            [update.position for update in copied_by_program],
+            graph.inputs,
+            [id(result) in given for result in graph.results],
+            copy_update,
         )
     if is_on_gpu:
         program.set_gpu(gpu.allocator(), gpu.copy_late)
@@ -126,6 +151,11 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, is_
         else:
             lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
         lines += ["    except InputError as error:", "        raise CallError(str(error)) from error"]
+    for update in graph.updates:
+        if update not in copied_by_program:
+            lines.append(f"    copy_update(args[{update.position}], made[{update.result.index}])")
+    if kind == "backward" and graph.updates:
+        lines.append(f"    increment_version(({''.join(f'args[{update.position}], ' for update in graph.updates)}))")
     # What others are views of gets the strides that leave gaps once.
     with_gaps = {output.base.index: output.base for output in graph.outputs if output.base is not None and output.base.stride}
     for i, base in with_gaps.items():
@@ -149,6 +179,8 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, is_
         "view": _view,
         "quick_view": _quick_view,
         "with_strides": with_strides,
+        "copy_update": copy_update,
+        "increment_version": torch.autograd.graph.increment_version,
         "InputError": errors.InputError,
         "CallError": CallError,
     }

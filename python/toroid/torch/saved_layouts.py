@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .graph_text import base_of
+from .graph_text import base_of, is_update
 
 _ORDER = (0, 2, 3, 1)  # dims from the outermost in memory on
 
@@ -117,5 +117,5 @@ def restore_inputs(gm: torch.fx.GraphModule) -> None:
             strided = gm.graph.call_function(torch.ops.aten.new_empty_strided.default, (node, list(traced.shape), list(traced.stride())))
             copied = gm.graph.call_function(torch.ops.aten.copy.default, (strided, node))
             strided.meta["val"] = copied.meta["val"] = traced
-            node.replace_all_uses_with(copied, delete_user_cb=lambda user: user not in (strided, copied))
+            node.replace_all_uses_with(copied, delete_user_cb=lambda user: user not in (strided, copied) and not is_update(user))
     gm.recompile()
