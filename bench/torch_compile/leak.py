@@ -59,12 +59,12 @@ def main() -> None:
     same = graph(0)
 
     def cached(_: int) -> None:
-        compile_fx_graph(same, "inference", Options())([x])
+        compile_fx_graph(same, [x], "inference", Options())([x])
 
     new = [graph(i) for i in range(1, arguments.new + 1)]
 
     def made(i: int) -> None:
-        compile_fx_graph(new[i], "inference", Options(cache=False))([x])
+        compile_fx_graph(new[i], [x], "inference", Options(cache=False))([x])
 
     def whole(backend: str):
         def once(_: int) -> None:

@@ -316,7 +316,8 @@ def test_texts_say_where_tensors_are():
 def run(graph, device, *given):
     program = _core.compile_graph(graph.text, {}, {"device": device}, allocator())
     results = graph.results
-    program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * len(results))
+    count = len(results)
+    program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * count, [None] * count)
     return program.call([*given], graph.inputs, -1)
 
 

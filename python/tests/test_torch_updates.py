@@ -261,6 +261,30 @@ def test_a_backward_pass_that_writes():
     same(function, lambda: ((torch.randn(4, requires_grad=True), (count := torch.zeros(3))), [count]), trains=True)
 
 
+def test_what_both_passes_write_to():
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x, state):
+            context.state = state
+            context.save_for_backward(x)
+            with torch.no_grad():
+                state.add_(1)
+            return x * state
+
+        @staticmethod
+        def backward(context, gradient):
+            (x,) = context.saved_tensors
+            with torch.no_grad():
+                context.state.mul_(2)
+            return gradient * context.state * x, None
+
+    def function(x, state):
+        y = (x * state.clone()).sin()
+        return Both.apply(y, state), state.exp()
+
+    same(function, lambda: ((torch.randn(4, requires_grad=True), (state := torch.randn(4))), [state]), trains=True)
+
+
 def test_what_is_written_around_operators_in_eager_pytorch():
     def function(a, b):
         a.add_(1)

@@ -65,8 +65,8 @@ def _is_mutable(node: torch.fx.Node) -> bool:
 
 
 def merge(graph: torch.fx.Graph) -> None:
-    """Of nodes that compute the same the first one stays. No operator of the graph may write to memory but at its end. Outputs stay tensors of their own,
-    and so do their views: in eager PyTorch equal ones are two, and somebody may write to one."""
+    """Of nodes that compute the same the first one stays. No operator of the graph may write to memory but at its end. Outputs stay tensors
+    of their own, and so do their views: in eager PyTorch equal ones are two, and somebody may write to one."""
     (output,) = graph.find_nodes(op="output")
     kept = {storage for node in output.all_input_nodes for storage in _storages(node)}
     seen: dict[Hashable, torch.fx.Node] = {}

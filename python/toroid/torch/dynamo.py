@@ -17,9 +17,9 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
-from . import attention, attention_dropout, common_subexpressions
+from . import attention, attention_dropout, common_subexpressions, updates
 from .compile import compile_fx_graph
-from .graph_text import base_of
+from .graph_text import WRITTEN_LATER, base_of, is_update
 from .options import read_options
 
 
@@ -52,6 +52,7 @@ def _partition(keeps_random: bool) -> Callable:
         attention.mark(joint)
         attention_dropout.mark(joint)
         _keep_what_is_compared(joint)
+        _keep_what_both_write_to(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -83,6 +84,20 @@ def _keep_what_is_compared(joint: torch.fx.GraphModule) -> None:
                     kept = base_of(each)
                     if kept.op == "call_function":
                         _keep(kept)
+
+
+def _keep_what_both_write_to(joint: torch.fx.GraphModule) -> None:
+    """The backward pass needs an input that it writes to, and not its value, where the forward pass has written to it too. What reads that
+    reads a copy."""
+    written = [node.args[0] for node in filter(is_update, joint.graph.nodes)]
+    first = next(node for node in joint.graph.nodes if node.op != "placeholder")
+    for given in {each for each in written if written.count(each) > 1}:
+        given.meta[WRITTEN_LATER] = True
+        copy = updates.copied(joint.graph, given, first)
+        given.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy and user.op != "output" and not is_update(user))
+        for update in filter(is_update, list(given.users)):
+            update.args = (given, copy if update.args[1] is given else update.args[1], *update.args[2:])
+        _keep(copy)
 
 
 def _keep(node: torch.fx.Node) -> None:

@@ -55,6 +55,8 @@ FORMATS = {
 
 # In a node's meta: the output is computed apart, although it is a view of something that others get.
 APART = "toroid_apart"
+# In a placeholder's meta: the gradient writes to the input too.
+WRITTEN_LATER = "toroid_written_later"
 
 # Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
 _STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))

@@ -21,7 +21,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 
 from .control_flow import gives_tensor
 from . import updates
-from .graph_text import APART, base_of
+from .graph_text import APART, WRITTEN_LATER, base_of
 from .runtime import CallError
 
 
@@ -45,7 +45,7 @@ def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
     are_kept = slice(None) if known is None else known.tensors_saved_for_backwards_slice
     for i in range(*are_kept.indices(len(results))):
         kept = results[i]
-        if gives_tensor(kept) and base_of(kept) in written:
+        if gives_tensor(kept) and base_of(kept) in written and WRITTEN_LATER not in kept.meta:
             results[i] = updates.copied(gm.graph, kept, before)
     output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
     gm.recompile()

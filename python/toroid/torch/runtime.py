@@ -97,8 +97,9 @@ def copy_update(given: torch.Tensor, value: torch.Tensor) -> None:
 
 def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kind: str = "inference") -> Callable[[list], list]:
     """The callable that runs the program, in AOTAutograd's boxed convention: it empties the list of its arguments. eager: the same in eager
-    PyTorch, for calls that a program on a GPU cannot be. kind: what is "forward" has results that are kept for a gradient, which has to know
-    when they are written to, as by way of the tensors that they are views of; inputs that "backward" writes to get a new version here."""
+    PyTorch, for calls that a program on a GPU cannot be. kind: what is "forward" has results that are kept for a gradient, which has to
+    know when they are written to, as by way of the tensors that they are views of; inputs that "backward" writes to get a new version
+    here."""
     is_kept = kind == "forward"
     is_on_gpu = program is not None and graph.gpu is not None and program.is_for_gpu
     if program is not None:

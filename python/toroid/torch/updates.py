@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.fx
 
-from .graph_text import APART, is_update, viewed_by
+from .graph_text import APART, WRITTEN_LATER, is_update, viewed_by
 
 
 class Update(NamedTuple):
@@ -60,7 +60,8 @@ def copied(graph: torch.fx.Graph, node: torch.fx.Node, before: torch.fx.Node) ->
         copy = graph.call_function(torch.ops.aten.clone.default, (node,))
     with node.meta["val"].fake_mode:
         copy.meta = {**node.meta, "val": node.meta["val"].clone()}
-    copy.meta.pop(APART, None)
+    for mark in (APART, WRITTEN_LATER):
+        copy.meta.pop(mark, None)
     return copy
 
 
