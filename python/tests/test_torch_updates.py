@@ -321,6 +321,13 @@ def test_frozen_parameters_beside_a_buffer_that_is_written_to(caplog):
     assert float(twin.count) == 3 and not caplog.records
 
 
+def test_a_batch_norm_keeps_no_running_statistics():
+    norm = compiled(nn.BatchNorm1d(4))
+    result = norm(torch.randn(5, 4, requires_grad=True))
+    sizes = [tuple(each.shape) for each in result.grad_fn.saved_tensors]
+    assert sorted(sizes) == [(4,), (4,), (4,), (5, 4)]  # the weight, the mean and deviation of the batch, the batch
+
+
 def test_batch_norm_in_training():
     for momentum in (0.1, None):
         model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, momentum=momentum), nn.ReLU())

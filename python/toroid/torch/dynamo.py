@@ -53,6 +53,7 @@ def _partition(keeps_random: bool) -> Callable:
         attention_dropout.mark(joint)
         _keep_what_is_compared(joint)
         _keep_what_both_write_to(joint)
+        _drop_running_statistics(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -98,6 +99,13 @@ def _keep_what_both_write_to(joint: torch.fx.GraphModule) -> None:
         for update in filter(is_update, list(given.users)):
             update.args = (given, copy if update.args[1] is given else update.args[1], *update.args[2:])
         _keep(copy)
+
+
+def _drop_running_statistics(joint: torch.fx.GraphModule) -> None:
+    """In training the gradient of batch norm takes the running ones and does not read them: nobody keeps them for it."""
+    for node in joint.graph.nodes:
+        if node.target is torch.ops.aten.native_batch_norm_backward.default and node.args[7] is True:
+            node.args = (*node.args[:3], None, None, *node.args[5:])
 
 
 def _keep(node: torch.fx.Node) -> None:
