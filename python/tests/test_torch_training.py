@@ -442,6 +442,21 @@ def test_a_gradient_reads_what_was_there_before_the_input_was_written_to():
         close(found[1], found[0])
 
 
+def test_an_expanded_view_of_what_is_kept_lies_as_in_eager_pytorch():
+    def function(x, w):
+        y = (x * w).exp()
+        return y[1:].unsqueeze(-1).expand(2, 3, 4, 5), y.cos().amax(0)
+
+    x, w = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    found = []
+    for call in (function, compiled(function)):
+        results = call(x, w)
+        found.append((*results, *torch.autograd.grad(sum(each.sum() for each in results), (x, w))))
+        strides = results[0].stride()
+        assert strides == (0, 4, 1, 0), strides
+    close(found[1], found[0])
+
+
 def test_a_write_to_a_view_of_what_is_kept_does_not_change_the_gradient():
     def a_row(x, w):
         y = (x * w).tanh()

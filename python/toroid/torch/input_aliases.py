@@ -21,7 +21,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 
 from .control_flow import gives_tensor
 from . import updates
-from .graph_text import APART, WRITTEN_LATER, base_of
+from .graph_text import APART, WRITTEN_LATER, base_of, dims_in_memory
 from .runtime import CallError
 
 
@@ -35,20 +35,19 @@ def _known() -> Any:
 def copy_what_is_kept(gm: torch.fx.GraphModule) -> None:
     """In a forward graph."""
     known = _known()
-    placeholders, output = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node()
+    placeholders = gm.graph.find_nodes(op="placeholder")
     written = set() if known is None else {placeholders[i] for i in known.mutated_inp_runtime_indices if i < len(placeholders)}
     written |= {node.args[0] for node in filter(updates.writes, gm.graph.nodes)}
     if not written:
         return
     before = updates.before_all(gm.graph)
-    results = list(output.args[0])
+    results = list(gm.graph.output_node().args[0])
     are_kept = slice(None) if known is None else known.tensors_saved_for_backwards_slice
     for i in range(*are_kept.indices(len(results))):
         kept = results[i]
         if gives_tensor(kept) and base_of(kept) in written and WRITTEN_LATER not in kept.meta:
             results[i] = updates.copied(gm.graph, kept, before)
-    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
-    gm.recompile()
+    _return(gm, results)
 
 
 def keep_views_apart(gm: torch.fx.GraphModule) -> None:
@@ -62,10 +61,25 @@ def keep_views_apart(gm: torch.fx.GraphModule) -> None:
     saved = {base_of(node) for node in filter(gives_tensor, results[kept])}
     given = list(filter(gives_tensor, results[: kept.start] + results[kept.stop :]))
     views = collections.Counter(base_of(node) for node in given)
+    expanded: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in given:
-        base = base_of(node)
-        if base is not node and base.op == "call_function" and base in saved and views[base] == 1:
+        base, value = base_of(node), node.meta["val"]
+        if base is node or base.op != "call_function" or base not in saved or views[base] != 1:
+            continue
+        if dims_in_memory(value) is None and 0 in value.stride():  # a view of a copy, for elements of its own would lie otherwise
+            copy = updates.copied(gm.graph, base, updates.before_all(gm.graph))
+            expanded[node] = updates.as_view_of(gm.graph, node, base, copy) or node
+        else:
             node.meta[APART] = True
+    if expanded:
+        results = [expanded.get(node, node) if i not in range(*kept.indices(len(results))) else node for i, node in enumerate(results)]
+        _return(gm, results)
+
+
+def _return(gm: torch.fx.GraphModule, results: list) -> None:
+    output = gm.graph.output_node()
+    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
+    gm.recompile()
 
 
 def view_what_is_updated(gm: torch.fx.GraphModule) -> None:
@@ -74,15 +88,16 @@ def view_what_is_updated(gm: torch.fx.GraphModule) -> None:
     written = {update.input: update for update in updates.updates_of(gm.graph)}
     if known is None or not written:
         return
-    placeholders, output = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node()
-    results = list(output.args[0])
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    results = list(gm.graph.output_node().args[0])
     for i, info in enumerate(known.output_info, len(known.mutated_inp_runtime_indices)):
-        if info.output_type is OutputType.alias_of_input and placeholders[info.base_idx] in written and gives_tensor(results[i]):
-            update = written[placeholders[info.base_idx]]
+        if info.output_type is not OutputType.alias_of_input or not max(i - len(results), info.base_idx - len(placeholders)) < 0:
+            continue  # of tensor subclasses, whose parts are the graph's inputs and outputs, AOTAutograd makes the views
+        update = written.get(placeholders[info.base_idx])
+        if update is not None and gives_tensor(results[i]):
             view = updates.as_view_of(gm.graph, results[i], update.value, update.input)
             results[i] = results[i] if view is None else view
-    output.args = (tuple(results) if isinstance(output.args[0], tuple) else results,)
-    gm.recompile()
+    _return(gm, results)
 
 
 def _found(gm: torch.fx.GraphModule) -> list[tuple[int, int, int]]:
