@@ -55,12 +55,13 @@ def processors_of_slots(threads: int) -> list[list[int]]:
     return [dealt[i : i + threads] for i in range(0, len(dealt) - threads + 1, threads)]
 
 
-def _make(name: str) -> tuple:
-    """The model with its arguments, and the options of torch.compile that its name ends in, or None."""
+def _make(name: str, backend: str) -> tuple:
+    """The model with its arguments, and the options of torch.compile that its name ends in. By toroid no operator runs in eager PyTorch."""
     import models
 
-    name, _, options = name.partition("@")
-    return models.make(name), {option: True for option in options.split("+")} if options else None
+    name, _, given = name.partition("@")
+    options = {option: True for option in given.split("+") if option} | ({"fallback": False} if backend == "toroid" else {})
+    return models.make(name), options or None
 
 
 def _calls(model, positional: tuple, named: dict, backend: str, options: dict | None):
@@ -123,7 +124,7 @@ def _work(name: str, backend: str, folder: str, threads: int, train: bool, pipe,
     os.environ["TOROID_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/toroid", f"{folder}/inductor"
     torch.set_num_threads(threads)
     try:
-        made, options = _make(name)
+        made, options = _make(name, backend)
         eager, compiled, difference = (_training_steps if train else _calls)(*made, backend, options)
         with torch.set_grad_enabled(train):
             begin = time.perf_counter()
@@ -149,7 +150,7 @@ def _call_first(name: str, backend: str, threads: int, train: bool) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    (model, positional, named), options = _make(name)
+    (model, positional, named), options = _make(name, backend)
     model.train(train)
     with torch.set_grad_enabled(train):
         begin = time.perf_counter()
