@@ -102,19 +102,19 @@ struct Product {
     const int64_t of_left = offsets != nullptr ? 0 : piece.step * left.step_bytes;
     for (int64_t i = 0; i < left.count; i += 2) {
       const int64_t fetched = i / 2 * lines * piece.steps * kTileRowBytes;
-      multiply_tiles(numbers,
-                     {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
-                      {right_at(piece.column, piece.step), piece.column + 1 < last_column ? right_at(piece.column + 1, piece.step) : nullptr},
-                      std::min(piece.steps, steps - piece.step),
-                      sums + i * kTileSide * row,
-                      row,
-                      piece.step > 0,
-                      {right_at(later.column, later.step) + fetched, right_at(later.column + 1, later.step) + fetched},
-                      lines,
-                      offsets,
-                      0,
-                      left.row_bytes,
-                      left.step_bytes});
+      multiply_tiles(
+          numbers, {{left.tile(i) + of_left, i + 1 < left.count ? left.tile(i + 1) + of_left : nullptr},
+                    {right_at(piece.column, piece.step), piece.column + 1 < last_column ? right_at(piece.column + 1, piece.step) : nullptr},
+                    std::min(piece.steps, steps - piece.step),
+                    sums + i * kTileSide * row,
+                    row,
+                    piece.step > 0,
+                    {right_at(later.column, later.step) + fetched, right_at(later.column + 1, later.step) + fetched},
+                    lines,
+                    offsets,
+                    0,
+                    left.row_bytes,
+                    left.step_bytes});
     }
   }
 };
