@@ -246,6 +246,7 @@ run_test() {
   start_test_binaries
   check_command "include direction" tests/include_direction_test.sh
   check_command "names of helpers that are compiled together" tests/unity_names_test.sh
+  check_command "planted bugs (tests/fuzz/planted.sh) fit the sources" git apply --check tests/fuzz/planted.patch
   # 3 MiB: with g++ 12 it has a tenth less, and compilers differ.
   check_command "run side" tests/run_side_test.sh "$folder/libtoroid.so" $([[ $preset != release ]] || echo 3145728)
   if [[ $preset == release ]]; then
