@@ -26,6 +26,10 @@ template <class Vector, class Bits>
 TOROID_INLINE void round_float16(const Vector& wide, Bits& bits) {
   bits = (Bits) __builtin_convertvector(wide, typename VectorOfBytes<__fp16, sizeof(Bits)>::Type);
 }
+template <class Words, class Integers>
+TOROID_INLINE void widen_words(const Words& bits, Integers& wide) {
+  wide = __builtin_convertvector(bits, Integers);
+}
 #elif defined(__x86_64__)
 TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 32>::Type& bits, Vector16& wide) {
   asm("vcvtph2ps %1, %0" : "=v"(wide) : "v"(bits));
@@ -36,17 +40,16 @@ TOROID_INLINE void widen_float16(const VectorOfBytes<uint16_t, 16>::Type& bits, 
 TOROID_INLINE void round_float16(const Vector8& wide, VectorOfBytes<uint16_t, 16>::Type& bits) {
   asm("vcvtps2ph $0, %1, %0" : "=x"(bits) : "x"(wide));
 }
-#endif
-
-#ifdef __x86_64__
-// By one instruction, which compilers do not find: GCC widens the halves of a vector by themselves.
+// By one instruction, which GCC does not find: it widens the halves of a vector by themselves.
 TOROID_INLINE void widen_words(const VectorOfBytes<uint16_t, 32>::Type& bits, Integers16& wide) {
   asm("vpmovzxwd %1, %0" : "=v"(wide) : "v"(bits));
 }
 TOROID_INLINE void widen_words(const VectorOfBytes<uint16_t, 16>::Type& bits, Integers8& wide) {
   asm("vpmovzxwd %1, %0" : "=x"(wide) : "x"(bits));
 }
+#endif
 
+#ifdef __x86_64__
 // Both give the number of elements that they did: whole vectors.
 template <class Vector, class Integers>
 TOROID_INLINE int64_t widen_vectors(DType dtype, const uint16_t* from, int64_t count, float* to) {
