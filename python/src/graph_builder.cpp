@@ -281,17 +281,20 @@ class GraphProgram {
         status = run_side().context_run(context, inputs.data(), static_cast<int32_t>(inputs.size()), late.data(),
                                         static_cast<int32_t>(late.size()), &options);
       if (status == TOROID_OK) results.copy(late);
+      if (status == TOROID_OK && has_outputs_on_host_) status = run_side().context_wait(context);
       for (size_t i = 0; i < destinations.size() && status == TOROID_OK && !results.failure; ++i) {
         const Place& place = results.places[updates_[i].result];
         are_written[i] = destinations[i].is_quick() && place.bytes == destinations[i].bytes() && place.data != nullptr;
         if (are_written[i]) destinations[i].copy(place.data);
       }
-      if (status == TOROID_OK && has_outputs_on_host_) status = run_side().context_wait(context);
       return results.failure ? TOROID_OK : status;  // what went wrong in Python says more
     });
     if (results.failure) std::rethrow_exception(results.failure);
     for (size_t i = 0; i < updates_.size(); ++i) {
-      if (!are_written[i]) copy_(arguments[updates_[i].argument], results.tensors[updates_[i].result]);
+      if (are_written[i]) continue;
+      const nb::object& value = results.tensors[updates_[i].result];
+      if (!value.is_valid()) raise_named("InternalError", "a new value of other sizes than the tensor that it is for");
+      copy_(arguments[updates_[i].argument], value);
     }
     nb::list made;
     for (nb::object& tensor : results.tensors) made.append(tensor.is_valid() ? std::move(tensor) : nb::none());
@@ -331,6 +334,7 @@ class GraphProgram {
     std::unique_ptr<char, decltype(&std::free)> memory{nullptr, &std::free};  // of one beside the tensors
     char* data = nullptr;
     size_t bytes = 0;
+    size_t room = 0;  // of a tensor that was made before the program said how many bytes it takes
   };
 
   // Makes the outputs of a call.
@@ -348,13 +352,14 @@ class GraphProgram {
       static char nothing[64];
       char* const data = static_cast<char*>(its.tensor()->data) + its.tensor()->byte_offset;
       places[output].data = data != nullptr ? data : nothing;  // of a tensor without elements
+      places[output].room = bytes_of(*its.tensor());
     }
 
     static void* allocate(void* user, int32_t output, const DLTensor* tensor, size_t) {
       auto& self = *static_cast<Results*>(user);
       Place& place = self.places[static_cast<size_t>(output)];
       place.bytes = bytes_of(*tensor);
-      if (place.data != nullptr) return place.data;
+      if (place.data != nullptr) return place.room == place.bytes ? place.data : nullptr;
       if (place.is_beside && tensor->device.device_type == kDLCPU) {
         constexpr size_t kAlignment = 64;
         place.memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, (place.bytes / kAlignment + 1) * kAlignment)));

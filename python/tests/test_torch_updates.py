@@ -261,6 +261,32 @@ def test_a_backward_pass_that_writes():
     same(function, lambda: ((torch.randn(4, requires_grad=True), (count := torch.zeros(3))), [count]), trains=True)
 
 
+def test_another_gradient_notices_what_a_backward_pass_writes():
+    class Spread(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x, count):
+            context.count = count
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            context.count.add_(1)
+            rows, columns = gradient.shape
+            spread = torch.empty_strided((rows, columns), (columns * 2, 2))  # strides that a symbol is in
+            return spread.copy_(gradient), None
+
+    def function(x, count):
+        return Spread.apply(x, count)
+
+    for dynamic in (False, True):
+        x, count = torch.randn(4, 6, requires_grad=True), torch.randn(6)
+        z = (x * count).sum()
+        compiled(function, dynamic=dynamic)(x, count).sum().backward()
+        assert count._version == 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.backward()
+
+
 def test_what_both_passes_write_to():
     class Both(torch.autograd.Function):
         @staticmethod

@@ -132,9 +132,9 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
     lines = ["def call(args):"]
     names = {symbol: symbol for symbol in mentioned}
     for symbol in mentioned:
-        kind, *place = graph.symbols[symbol]
+        source, *place = graph.symbols[symbol]
         value = f"args[{place[0]}]"
-        if kind == "size":
+        if source == "size":
             _, d, factor, added = place
             value = f"({value}.size({d}) - {added}) // {factor}" if (factor, added) != (1, 0) else f"{value}.size({d})"
         lines.append(f"    {symbol} = {value}")
