@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "loop/text_reader.h"
-#include "program/branches.h"
+#include "program/streams/branches.h"
 #include "program/text.h"
 #include "program/verify.h"
 #include "schedule/text/text.h"

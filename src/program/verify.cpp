@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "graph/shape_error.h"
-#include "program/beside.h"
-#include "program/branches.h"
 #include "program/calls.h"
 #include "program/in_place.h"
-#include "program/lanes.h"
 #include "program/module_builder.h"
 #include "program/overlaps.h"
+#include "program/streams/beside.h"
+#include "program/streams/branches.h"
+#include "program/streams/lanes.h"
 #include "program/waits.h"
 #include "schedule/cpu/grid.h"
 #include "schedule/cuda/cuda_grid.h"

@@ -15,7 +15,7 @@
 namespace toroid::codegen::cuda {
 
 // `overlap`: of its launch, where it can start early ("flash-split"). `lane`: of the program, beside whose kernels it runs
-// (program/lanes.h), at most kLanes. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an
+// (program/streams/lanes.h), at most kLanes. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an
 // AttentionShape and the scale.
 std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap = {},
                            uint32_t lane = 0);

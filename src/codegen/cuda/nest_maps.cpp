@@ -200,8 +200,8 @@ void NestPrinter::slide(const schedule::Kernel& kernel, const schedule::SlidingW
   body_.define(window.of_pixels[0], "window[element].get(k)");
   body_.define(window.of_taps[0], "factors[tap][k]");
   const std::string value = body_.value(window.value);
-  body_.line(fmt::format("sums[pixel][k] = {};",
-                         combine_text(ReduceOp::Sum, DType::F32, {"sums[pixel][k]", false, true}, {value, false, true})));
+  body_.line(
+      fmt::format("sums[pixel][k] = {};", combine_text(ReduceOp::Sum, DType::F32, {"sums[pixel][k]", false, true}, {value, false, true})));
   for (int i = 0; i < 3; ++i) body_.close();
   while (open-- > 0) body_.close();
 

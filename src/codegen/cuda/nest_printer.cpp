@@ -60,10 +60,9 @@ void NestPrinter::nest(const schedule::Kernel& kernel) {
   const int rows_of_block = gpu_.threads / gpu_.row_threads;
   const std::string row_thread =
       gpu_.columns ? fmt::format("threadIdx.x % {}", rows_of_block) : fmt::format("threadIdx.x / {}", gpu_.row_threads);
-  body_.line(
-      fmt::format("const int thread = {};  // of the row's {}",
-                  gpu_.columns ? fmt::format("threadIdx.x / {}", rows_of_block) : fmt::format("threadIdx.x % {}", gpu_.row_threads),
-                  gpu_.row_threads));
+  body_.line(fmt::format("const int thread = {};  // of the row's {}",
+                         gpu_.columns ? fmt::format("threadIdx.x / {}", rows_of_block) : fmt::format("threadIdx.x % {}", gpu_.row_threads),
+                         gpu_.row_threads));
   // Threads without a row go along with the last one, so that all wait for each other.
   const int columns = of_thread();
   if (gpu_.blocks > 0) {

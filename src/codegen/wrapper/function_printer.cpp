@@ -11,7 +11,7 @@
 #include "codegen/halide/halide_kernel.h"
 #include "library/branch_calls.h"
 #include "library/device_copy.h"
-#include "program/received_in_place.h"
+#include "program/streams/received_in_place.h"
 #include "support/match.h"
 
 namespace toroid::codegen {

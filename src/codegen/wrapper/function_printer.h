@@ -99,7 +99,7 @@ class FunctionPrinter {
   void print(const program::Instruction& instruction);
   // An instruction that fails ends the function.
   void return_if(std::string_view condition) { body_.write(fmt::format("if ({}) return {};", condition, number_ + 1)); }
-  // What follows is started on this branch of the call (program/branches.h).
+  // What follows is started on this branch of the call (program/streams/branches.h).
   void print_branch(uint32_t branch);
   std::optional<BufferId> taken_by(const program::Step& step) const;
   void print_take(BufferId id);

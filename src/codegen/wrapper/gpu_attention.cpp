@@ -7,7 +7,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/attention_text.h"
 #include "codegen/wrapper/function_printer.h"
-#include "program/lanes.h"
+#include "program/streams/lanes.h"
 
 namespace toroid::codegen {
 namespace {

@@ -4,7 +4,7 @@
 //   beside            \\  operation 1     /                    /
 //
 // Of the highest priority: an operation has few blocks, for which the other processes wait. Operations of a program with lanes
-// (program/lanes.h) are on their lane's stream in its place, and are counted here, too.
+// (program/streams/lanes.h) are on their lane's stream in its place, and are counted here, too.
 #pragma once
 
 #include <list>

@@ -72,7 +72,7 @@ struct Offer {
 WordStep write(Address word, uint64_t value) { return {WordOperation::Write, 0, word, value, 0, 0, {}}; }
 WordStep wait_for(Address word, uint64_t value) { return {WordOperation::Wait, 0, word, value, kUntilEqual, 0, {}}; }
 
-// What is read where it came gives its slot back two operations later, with two lanes (program/lanes.h).
+// What is read where it came gives its slot back two operations later, with two lanes (program/streams/lanes.h).
 constexpr size_t kSlots = 4, kWordBytes = 64;
 
 // One thread, for which there is room beside other kernels' blocks: marks the other process's word, waits for the own one, and clears it.

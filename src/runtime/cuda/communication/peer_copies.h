@@ -9,8 +9,8 @@
 //   wait until the own slot is full, mark it empty
 //   copy the tensor out                             mark the slot free there
 //
-// What kernels read where it came, in a program with lanes (program/lanes.h), is not copied out; its slot is free when the lane comes to
-// its next operation.
+// What kernels read where it came, in a program with lanes (program/streams/lanes.h), is not copied out; its slot is free when the lane
+// comes to its next operation.
 //
 // NVIDIA's driver API: cuIpcGetMemHandle, cuStreamBatchMemOp.
 #pragma once

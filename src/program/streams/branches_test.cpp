@@ -1,6 +1,6 @@
 // Which launches are on branches beside each other, that their temporaries do not share memory, and that a text which says otherwise is
 // refused.
-#include "program/branches.h"
+#include "program/streams/branches.h"
 
 #include <gtest/gtest.h>
 

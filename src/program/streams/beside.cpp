@@ -1,10 +1,10 @@
-#include "program/beside.h"
+#include "program/streams/beside.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "program/lanes.h"
+#include "program/streams/lanes.h"
 #include "schedule/cuda/launches/accesses.h"
 
 namespace toroid::program {

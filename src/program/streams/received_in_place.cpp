@@ -1,8 +1,8 @@
-#include "program/received_in_place.h"
+#include "program/streams/received_in_place.h"
 
 #include <algorithm>
 
-#include "program/lanes.h"
+#include "program/streams/lanes.h"
 #include "schedule/cuda/launches/accesses.h"
 
 namespace toroid::program {

@@ -1,4 +1,4 @@
-#include "program/branches.h"
+#include "program/streams/branches.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "program/lanes.h"
 #include "program/overlaps.h"
+#include "program/streams/lanes.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/cudnn/cudnn_step.h"
 #include "schedule/cuda/launches/accesses.h"

@@ -1,15 +1,15 @@
 // Which collective operations run beside kernels or on lanes, what waits for them, how long their memory stays theirs, and that a text
 // which says otherwise is refused.
-#include "program/beside.h"
+#include "program/streams/beside.h"
 
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include "base/error_for_test.h"
-#include "program/lanes.h"
-#include "program/received_in_place.h"
 #include "program/made_for_test.h"
+#include "program/streams/lanes.h"
+#include "program/streams/received_in_place.h"
 #include "program/text.h"
 #include "runtime/memory/arena.h"
 #include "schedule/cuda/launches/accesses.h"

@@ -1,4 +1,4 @@
-#include "program/lanes.h"
+#include "program/streams/lanes.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "program/beside.h"
-#include "program/branches.h"
+#include "program/streams/beside.h"
+#include "program/streams/branches.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 #include "schedule/cuda/launches/accesses.h"
 
