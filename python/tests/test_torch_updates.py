@@ -448,3 +448,40 @@ def test_memory_that_an_input_is_given():
             warnings.simplefilter("ignore", backend.FallbackWarning)
             results.append((call(a, b), a, b))
     close(results[1], results[0])
+
+
+def test_places_in_a_storage_that_an_input_does_not_begin():
+    def part():
+        base = torch.randn(9, 6)
+        return (base[2:6],), [base]
+
+    def written(a):
+        a.as_strided((2, 3), (6, 2), 13).mul_(2)
+        return a * 1
+
+    functions = [
+        lambda a: a.as_strided((2, 3), (6, 2), 13) * 2,
+        lambda a: a.as_strided((2, 3), (6, 2), a.storage_offset()) * 2,
+        lambda a: a.as_strided((2, 3), (6, 2)) * 2,
+        lambda a: a.as_strided((2, 3), (6, 2), 13),
+        lambda a: a[1:].as_strided((2, 3), (6, 2), 14).sin(),
+        lambda a: a.as_strided((2, 3), (6, 2), 0) * 2,  # before the input
+        lambda a: a.as_strided((2, 3), (6, 2), 33) * 2,  # behind it
+        written,
+    ]
+    for function in functions:
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            expected, made = observed(function, part), torch.compile(function, backend="toroid", dynamic=dynamic)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", backend.FallbackWarning)  # of what a program cannot reach
+                for _ in range(2):
+                    actual = observed(made, part)
+                    close(actual[:2], expected[:2])
+                    assert actual[2:] == expected[2:]
+    torch._dynamo.reset()
+    call = compiled(functions[0])
+    base = torch.randn(9, 6)
+    close(call(base[2:6]), functions[0](base[2:6]))
+    with pytest.raises(RuntimeError, match="begins at another place in its storage"):
+        call(base[1:5])

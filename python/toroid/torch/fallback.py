@@ -20,7 +20,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
 from . import attention_dropout, control_flow, updates
-from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name
+from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name, viewed_by
 from .runtime import CallError, has_strides, tuple_text, with_strides
 
 # Why an operator runs in eager PyTorch that toroid could compile.
@@ -280,9 +280,23 @@ def _keep_strides(graph: torch.fx.Graph, node: torch.fx.Node, value: torch.Tenso
     return graph.call_function(_with_symbolic_strides, (node, moves, text, tuple(map(str, symbols)), *given))
 
 
+def _views_of_storages(refused: set[torch.fx.Node]) -> set[torch.fx.Node]:
+    """The views that a refused operator takes elements of by their place in a storage: eager PyTorch makes them, too, for a compiled part
+    may give a copy in the place of a view."""
+    views = set()
+    for node in refused:
+        if isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in MEMORY_VIEWS:
+            viewed = node.args[0]
+            while (further := viewed_by(viewed)) is not None:
+                views.add(viewed)
+                viewed = further
+    return views
+
+
 def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.GraphModule:
     """The graph with its compiled parts as submodules toroid_0, toroid_1, … Consumes the graph."""
     _own_bodies(gm.graph)
+    refused = refused | _views_of_storages(refused)
     levels: dict[torch.fx.Node, int] = {}
     outside: set[torch.fx.Node] = set()
     parts: dict[int, dict[torch.fx.Node, None]] = {}

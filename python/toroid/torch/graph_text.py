@@ -126,6 +126,7 @@ class GraphText:
     is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
     draws_on_gpu: bool = False  # it draws random numbers there
     updates: list[Update] = dataclasses.field(default_factory=list)
+    storage_offsets: dict[int, int] = dataclasses.field(default_factory=dict)  # of inputs by position, where results depend on them
 
 
 @dataclasses.dataclass(eq=False)
@@ -234,6 +235,11 @@ def is_contiguous(sizes: Any, strides: Any) -> bool:
     return True
 
 
+def _reach(sizes: Any, strides: Any) -> int:
+    """The place of the last element, from the first one on."""
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides))
+
+
 def _order(sizes: Any, strides: Any, hints: Any) -> tuple | None:
     """The dims from the outermost in memory to the innermost one, where each place holds one element; else None."""
     if any(size == 0 for size in sizes):
@@ -283,6 +289,7 @@ class _Writer:
         self.draws_on_gpu = False
         self.gpu: int | None = None
         self.memory_of_views_unknown = False
+        self.storage_offsets: dict[torch.fx.Node, int] = {}
         self.hidden: dict[torch.fx.Node, Output] = {}
         self.updated: dict[torch.fx.Node, tuple[Output, tuple | None]] = {}  # new values of inputs, each with the order of its dims
         self.argument_symbols: set | None = None
@@ -483,10 +490,34 @@ class _Writer:
                 elif not parameter.has_default_value():
                     arguments.append(f"{parameter.name}=none")
                 continue
+            if name in MEMORY_VIEWS and parameter.name == "storage_offset":
+                value = self.offset_in_base(node)
             text = self.argument(value, parameter)
             names_now = names_now or parameter.kwarg_only
             arguments.append(f"{parameter.name}={text}" if names_now else text)
         self.add_results(node, f"{name}({', '.join(arguments)})")
+
+    def offset_in_base(self, node: torch.fx.Node) -> Any:
+        """Of an operator that takes elements by their place in a storage that place, counted from the first element of the tensor that it
+        views: programs are given no storages. None where it names none."""
+        named = dict(zip((parameter.name for parameter in node.target._schema.arguments), node.args)) | node.kwargs
+        offset, base = named.get("storage_offset"), base_of(node.args[0])
+        if offset is None or base.op != "placeholder" or not isinstance(base.meta.get("val"), torch.Tensor):
+            return offset
+        held = base.meta["val"]
+        first = expression(held.storage_offset())
+        if not isinstance(first, (int, sympy.Integer)) or (first != 0 and not isinstance(offset, int)):
+            raise Refused("a place in the storage of an input that begins at a free place in it", node)
+        if base not in self.frozen:
+            self.storage_offsets[base] = int(first)
+        if not isinstance(offset, int):
+            return offset
+        numbers = [*named["size"], *named["stride"], *held.shape, *held.stride()]
+        if all(isinstance(number, int) for number in numbers) and 0 not in named["size"]:
+            end = offset - int(first) + _reach(named["size"], named["stride"])
+            if offset < first or end > _reach(held.shape, held.stride()):
+                raise Refused("elements of an input's storage that are not the input's", node)
+        return offset - int(first)
 
     def add_results(self, node: torch.fx.Node, call: str) -> None:
         """The line that gives the node's results."""
@@ -518,6 +549,8 @@ class _Writer:
                 inside.node(node)
         results = ", ".join(inside.reference(node) for node in returned)
         self.shape_env = self.shape_env or inside.shape_env
+        if any(inside.storage_offsets.values()):
+            raise Refused("a body of control flow with a place in the storage of an input that does not begin there")
         self.is_random = self.is_random or inside.is_random
         self.draws_on_gpu = self.draws_on_gpu or inside.draws_on_gpu
         self.gpu = inside.gpu
@@ -710,6 +743,7 @@ class _Writer:
                 lazy.append(i)
         made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
         made_of.layouts, made_of.updates = layouts, updates
+        made_of.storage_offsets = {placeholders.index(node): first for node, first in self.storage_offsets.items()}
         made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
         return made_of
 
@@ -835,7 +869,13 @@ class _Writer:
             return made
         if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
             return made
-        if not is_input:
+        if is_input:
+            viewing = node
+            while viewing is not base:
+                if isinstance(viewing.target, torch._ops.OpOverload) and operator_name(viewing.target) in MEMORY_VIEWS:
+                    self.offset_in_base(viewing)
+                viewing = viewed_by(viewing)
+        else:
             has_gaps = dims_in_memory(held) is None
             if has_gaps and not self.with_gaps(base, held).stride:
                 return made

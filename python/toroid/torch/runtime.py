@@ -138,6 +138,9 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
             _, d, factor, added = place
             value = f"({value}.size({d}) - {added}) // {factor}" if (factor, added) != (1, 0) else f"{value}.size({d})"
         lines.append(f"    {symbol} = {value}")
+    for i, first in graph.storage_offsets.items():
+        lines.append(f"    if args[{i}].storage_offset() != {first}:")
+        lines.append("        raise CallError('a tensor that begins at another place in its storage than the one that was compiled for')")
     if program is not None and graph.results:
         given = "args"
         if graph.lazy:
