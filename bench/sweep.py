@@ -3,7 +3,7 @@
     bench/sweep.py [PATTERN ...] [--rounds N] [--threads N] [--json FILE]
 
 Both sides get the same inputs and threads and are timed in turns; toroid's result is compared with eager's. The table goes from
-the worst ratio to the best. Needs PyTorch, so it is run by hand; results: docs/performance.md.
+the worst ratio to the best. Needs PyTorch, so it is run by hand; results: docs/measured/performance.md.
 """
 
 import argparse

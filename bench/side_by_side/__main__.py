@@ -3,7 +3,7 @@
 PROGRAM is `rows`, `large` (rows on more than caches hold), `models`, a row's name, a pattern as 'mm_*', or a model: torchvision:NAME, timm:NAME,
 hf:bert-base, hf:gpt2, each also with @bf16, @int8, @int8-bf16, @static, @dynamic or @int4 behind it.
 Without one, all rows and models are timed. Results are compared with eager's before their time counts; a side that fails is named
-below the table. docs/performance.md says more.
+below the table. docs/measured/performance.md says more.
 """
 
 import argparse

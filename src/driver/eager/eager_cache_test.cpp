@@ -504,7 +504,7 @@ TEST_F(EagerStore, WithoutACacheItStillKeepsWhatItHasInMemory) {
   EXPECT_EQ(cache.counters().hits, 1u);
 }
 
-// What a call costs beside the kernel; of the numbers in docs/performance.md.
+// What a call costs beside the kernel; of the numbers in docs/measured/performance.md.
 //   build/driver_test --gtest_also_run_disabled_tests --gtest_filter='EagerStore.DISABLED_WhatACallCosts'
 TEST_F(EagerStore, DISABLED_WhatACallCosts) {
   auto microseconds = [](auto action, int times) {
