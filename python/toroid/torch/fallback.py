@@ -20,7 +20,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
 from . import attention_dropout, control_flow, updates
-from .graph_text import MEMORY_VIEWS, base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name, viewed_by
+from .graph_text import base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name, takes_by_place, views_to_base
 from .runtime import CallError, has_strides, tuple_text, with_strides
 
 # Why an operator runs in eager PyTorch that toroid could compile.
@@ -215,7 +215,7 @@ def names_in_memory(gm: torch.fx.GraphModule) -> frozenset[str]:
     return frozenset(
         base_of(node).name
         for user in gm.graph.nodes
-        if isinstance(user.target, torch._ops.OpOverload) and operator_name(user.target) in MEMORY_VIEWS
+        if takes_by_place(user)
         for node in user.all_input_nodes
         if isinstance(node.meta.get("val"), torch.Tensor)
     )
@@ -285,11 +285,8 @@ def _views_of_storages(refused: set[torch.fx.Node]) -> set[torch.fx.Node]:
     may give a copy in the place of a view."""
     views = set()
     for node in refused:
-        if isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in MEMORY_VIEWS:
-            viewed = node.args[0]
-            while (further := viewed_by(viewed)) is not None:
-                views.add(viewed)
-                viewed = further
+        if takes_by_place(node):
+            views.update(views_to_base(node.args[0])[:-1])
     return views
 
 

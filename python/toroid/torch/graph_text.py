@@ -870,11 +870,8 @@ class _Writer:
         if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
             return made
         if is_input:
-            viewing = node
-            while viewing is not base:
-                if isinstance(viewing.target, torch._ops.OpOverload) and operator_name(viewing.target) in MEMORY_VIEWS:
-                    self.offset_in_base(viewing)
-                viewing = viewed_by(viewing)
+            for viewing in filter(takes_by_place, views_to_base(node)):
+                self.offset_in_base(viewing)
         else:
             has_gaps = dims_in_memory(held) is None
             if has_gaps and not self.with_gaps(base, held).stride:
@@ -933,9 +930,20 @@ def viewed_by(node: torch.fx.Node) -> torch.fx.Node | None:
 
 def base_of(node: torch.fx.Node) -> torch.fx.Node:
     """What the node is a view of, through any number of views; itself where it is none."""
-    while (viewed := viewed_by(node)) is not None:
-        node = viewed
-    return node
+    return views_to_base(node)[-1]
+
+
+def views_to_base(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The node, what it is a view of, and so on, down to base_of(node)."""
+    views = [node]
+    while (viewed := viewed_by(views[-1])) is not None:
+        views.append(viewed)
+    return views
+
+
+def takes_by_place(node: torch.fx.Node) -> bool:
+    """Whether the node takes elements by their place in memory."""
+    return isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in MEMORY_VIEWS
 
 
 def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.Node]:

@@ -91,7 +91,7 @@ def view_what_is_updated(gm: torch.fx.GraphModule) -> None:
     placeholders = gm.graph.find_nodes(op="placeholder")
     results = list(gm.graph.output_node().args[0])
     for i, info in enumerate(known.output_info, len(known.mutated_inp_runtime_indices)):
-        if info.output_type is not OutputType.alias_of_input or not max(i - len(results), info.base_idx - len(placeholders)) < 0:
+        if info.output_type is not OutputType.alias_of_input or i >= len(results) or info.base_idx >= len(placeholders):
             continue  # of tensor subclasses, whose parts are the graph's inputs and outputs, AOTAutograd makes the views
         update = written.get(placeholders[info.base_idx])
         if update is not None and gives_tensor(results[i]):

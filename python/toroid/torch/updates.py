@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.fx
 
-from .graph_text import APART, WRITTEN_LATER, is_update, viewed_by
+from .graph_text import APART, WRITTEN_LATER, base_of, is_update, viewed_by
 
 
 class Update(NamedTuple):
@@ -44,15 +44,9 @@ def settle(gm: torch.fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[1])
     for node in last:
         value = node.args[1] if is_update(node) else None
-        if isinstance(value, torch.fx.Node) and _source(value) in updated and _source(value) is not node.args[0]:
+        if isinstance(value, torch.fx.Node) and base_of(value) in updated and base_of(value) is not node.args[0]:
             node.args = (node.args[0], copied(gm.graph, value, last[0]), *node.args[2:])
     gm.recompile()
-
-
-def _source(node: torch.fx.Node) -> torch.fx.Node:
-    while (viewed := viewed_by(node)) is not None:
-        node = viewed
-    return node
 
 
 def copied(graph: torch.fx.Graph, node: torch.fx.Node, before: torch.fx.Node) -> torch.fx.Node:
