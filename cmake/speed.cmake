@@ -1,4 +1,4 @@
-# Quick builds: ccache and mold when the machine has them, warnings for our own code.
+# Quick builds: ccache, mold and large pages when the machine has them, warnings for our own code.
 find_program(TOROID_CCACHE ccache)
 if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header defeats ccache unless it is told that its time stamps do not matter. Comments count: g++ knows the headers
@@ -7,6 +7,19 @@ if(TOROID_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # The compiler's list of what it read (DEPEND) takes the place of a run of the preprocessor, which is in vain while the cache is empty.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1 CCACHE_DEPEND=1
       CCACHE_INODECACHE=1 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TOROID_CCACHE})
+endif()
+# Where Linux gives large pages to those who ask, as Ubuntu's does, the compiler is made to ask.
+set(large_pages "")
+if(EXISTS /sys/kernel/mm/transparent_hugepage/enabled)
+  file(READ /sys/kernel/mm/transparent_hugepage/enabled large_pages)
+endif()
+if(large_pages MATCHES "\\[madvise\\]")
+  set(library ${CMAKE_BINARY_DIR}/large_pages.so)
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -O1 -shared -fPIC ${CMAKE_CURRENT_LIST_DIR}/large_pages.c -o ${library}
+                  RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(status EQUAL 0)
+    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env --modify LD_PRELOAD=path_list_prepend:${library} --)
+  endif()
 endif()
 find_program(TOROID_MOLD mold)
 if(TOROID_MOLD)
