@@ -51,10 +51,13 @@ TOROID_AVX2 void interleave_colours(const PixelRow& row, std::byte* to) {
   int64_t i = 0;
   for (; i + kPixels <= row.count; i += kPixels) {
     __m128i planes[kPlanes];
+#pragma GCC unroll 3
     for (int c = 0; c < kPlanes; ++c)
       planes[c] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row.from + c * row.element + i * kBytes));
+#pragma GCC unroll 3
     for (int v = 0; v < kPlanes; ++v) {
       __m128i pixels = _mm_setzero_si128();
+#pragma GCC unroll 3
       for (int c = 0; c < kPlanes; ++c) {
         const __m128i places = _mm_load_si128(reinterpret_cast<const __m128i*>(kPlaces.of[v][c]));
         pixels = _mm_or_si128(pixels, _mm_shuffle_epi8(planes[c], places));
