@@ -19,6 +19,7 @@
 #include "toolchain/compiler_environment.h"
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"
+#include "toolchain/large_pages/large_pages.h"
 
 namespace toroid {
 namespace fs = std::filesystem;
@@ -218,6 +219,7 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
   if (!is_launched) slot.emplace();  // what runs elsewhere, or is found, needs none of this machine's cores
   ProcessOptions process = compiler_process(argv, folder);
   if (is_launched) process.folder = folder;
+  if (!is_launched) ask_for_large_pages(process, folder);
   if (!options.debug && !is_launched) process.input = source;
   process.timeout = options_.timeout;
   process.memory_limit_bytes = memory_limit_bytes;
