@@ -1,5 +1,6 @@
 """torch.compile(backend="toroid") of graphs with graphs inside, and with operators that write to their arguments."""
 
+import itertools
 import warnings
 
 import pytest
@@ -285,13 +286,28 @@ def joint_attention(scores_of_others):
         return make_fx(joint, tracing_mode="fake")(*inputs)
 
 
+def joint_masked_attention(mask_of_others):
+    """The same with a mask, of which the forward pass may have had another one. PyTorch's sums have more rows than there are queries."""
+
+    def joint(q, k, v, grad, mask, others):
+        out, sums, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, others if mask_of_others else mask, True)
+        return torch.ops.aten._scaled_dot_product_efficient_attention_backward(
+            grad, q, k, v, mask, out, sums, seed, offset, 0.0, [True, True, True, False]
+        )
+
+    with FakeTensorMode():
+        inputs = [torch.empty(2, 3, 7, 16, dtype=torch.bfloat16, device="cuda:0") for _ in range(4)]
+        masks = [torch.empty(2, 3, 7, 7, dtype=torch.bfloat16, device="cuda:0") for _ in range(2)]
+        return make_fx(joint, tracing_mode="fake")(*inputs, *masks)
+
+
 def test_gradients_of_attention_in_graphs_of_their_own():
-    for scores_of_others in (False, True):
-        gm = joint_attention(scores_of_others)
+    for joint, others in itertools.product((joint_attention, joint_masked_attention), (False, True)):
+        gm = joint(others)
         attention.mark(gm)
         written = attention.with_own_sums(gm)
         text = write_graph(written, "joint", is_tangent=lambda node: False).text
-        assert ("flash_attention_for_cpu" in text) == (not scores_of_others)
+        assert ("flash_attention_for_cpu" in text) == (not others)
         assert "flash_attention_for_cpu" not in gm.code  # which eager PyTorch may have to run
 
 

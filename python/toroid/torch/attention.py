@@ -27,18 +27,25 @@ class _Kind(NamedTuple):
 
     forward: torch._ops.OpOverload
     bias: int | None
+    sums: int
     dropout: int
     is_causal: int
     names: tuple[str, ...]  # of the forward operator's arguments behind queries, keys and values
+
+    def argument(self, node: torch.fx.Node, place: int | None, default):
+        return default if place is None or place >= len(node.args) else node.args[place]
 
 
 _aten = torch.ops.aten
 _KINDS = {
     _aten._scaled_dot_product_cudnn_attention_backward.default: _Kind(
-        _aten._scaled_dot_product_cudnn_attention.default, 8, 13, 14, ("bias", "sums", "dropout", "is_causal")
+        _aten._scaled_dot_product_cudnn_attention.default, 8, 5, 13, 14, ("bias", "sums", "dropout", "is_causal")
     ),
     _aten._scaled_dot_product_flash_attention_backward.default: _Kind(
-        _aten._scaled_dot_product_flash_attention.default, None, 10, 11, ("dropout", "is_causal")
+        _aten._scaled_dot_product_flash_attention.default, None, 5, 10, 11, ("dropout", "is_causal")
+    ),
+    _aten._scaled_dot_product_efficient_attention_backward.default: _Kind(
+        _aten._scaled_dot_product_efficient_attention.default, 4, 6, 9, 11, ("bias", "sums", "dropout", "is_causal")
     ),
 }
 
@@ -48,18 +55,19 @@ def _gradients(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def mark(joint: torch.fx.GraphModule) -> None:
-    """Marks the gradients of attention without a mask and dropout whose logarithms of sums are those of their own queries and keys."""
+    """Marks the gradients of attention without dropout whose logarithms of sums are those of their own queries, keys and masks."""
     for node in _gradients(joint.graph):
         kind = _KINDS[node.target]
-        _, q, k, v, _, sums, *_ = node.args
-        bias = None if kind.bias is None else node.args[kind.bias]
-        if bias is not None or node.args[kind.dropout] != 0.0 or getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
+        _, q, k, v, *_ = node.args
+        bias, sums = kind.argument(node, kind.bias, None), node.args[kind.sums]
+        if node.args[kind.dropout] != 0.0 or getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
             continue
         forward = sums.args[0]
         if forward.target is not kind.forward or list(forward.args[:3]) != [q, k, v]:
             continue
         given = dict(zip(kind.names, forward.args[3:]))
-        if given.get("bias") is None and given.get("dropout", 0.0) == 0.0 and given.get("is_causal", False) == node.args[kind.is_causal]:
+        is_causal = kind.argument(node, kind.is_causal, False)
+        if given.get("bias") is bias and given.get("dropout", 0.0) == 0.0 and given.get("is_causal", False) == is_causal:
             node.meta[_MARK] = forward.kwargs.get("scale") == node.kwargs.get("scale")
 
 
@@ -79,17 +87,18 @@ def with_own_sums(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     for node in _gradients(twin.graph):
         if not node.meta.get(_MARK) or not _has_kernel(node):
             continue
-        _, q, k, v, out, sums, *_ = node.args
+        kind = _KINDS[node.target]
+        q, k, v, sums = *node.args[1:4], node.args[kind.sums]
         with twin.graph.inserting_before(node):
-            is_causal = node.args[_KINDS[node.target].is_causal]
-            pair = twin.graph.call_function(_OF_ANY_DEVICE, (q, k, v, 0.0, is_causal), {"scale": node.kwargs.get("scale")})
+            options = {"scale": node.kwargs.get("scale"), "attn_mask": kind.argument(node, kind.bias, None)}
+            pair = twin.graph.call_function(_OF_ANY_DEVICE, (q, k, v, 0.0, kind.argument(node, kind.is_causal, False)), options)
             flat = twin.graph.call_function(operator.getitem, (pair, 1))
-            own, of_sums = flat, sums.meta["val"]
+            own, of_sums, of_q, of_v = flat, sums.meta["val"], q.meta["val"], v.meta["val"]
             if of_sums.dim() == 4:  # with a last dim of size 1
                 own = twin.graph.call_function(torch.ops.aten.unsqueeze.default, (flat, -1))
         with of_sums.fake_mode:
-            own.meta["val"] = of_sums
-            flat.meta["val"] = of_sums.squeeze(-1) if of_sums.dim() == 4 else of_sums
-            pair.meta["val"] = (out.meta["val"], flat.meta["val"])
+            flat.meta["val"] = of_q.new_empty(of_q.shape[:-1], dtype=of_sums.dtype)
+            own.meta["val"] = flat.meta["val"].unsqueeze(-1) if of_sums.dim() == 4 else flat.meta["val"]
+            pair.meta["val"] = (of_q.new_empty([*of_q.shape[:-1], of_v.shape[-1]]), flat.meta["val"])
         node.replace_input_with(sums, own)
     return twin

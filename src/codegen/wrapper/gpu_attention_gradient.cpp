@@ -16,6 +16,7 @@ namespace toroid::codegen {
 void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice) {
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.inputs[3], &grad = call.inputs[4];
   const program::Operand& statistics = call.outputs.back();
+  const program::Operand* const mask = call.inputs.size() > 5 ? &call.inputs[5] : nullptr;
   const auto result = [&](size_t i) {
     if (call.outputs.size() > 2) return call.outputs[i];
     program::Operand one = call.outputs[0];  // [B, L, 3, H, E]
@@ -30,10 +31,10 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   const schedule::HopperGradientKernel hopper;
   const bool on_hopper = choice == schedule::kHopperAttention && !is_emulated(shared_.target);
   const bool causal = !call.integers[0].is_const(0);
-  const std::string_view type = storage_type(buffer(q.buffer).dtype);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
   for (const program::Operand* each : {&q, &k, &v, &out, &grad, &of_q, &of_k, &of_v})
     shape.insert(shape.end(), each->strides.begin(), each->strides.end());
+  for (size_t d = 0; d < 4; ++d) shape.push_back(mask == nullptr || mask->sizes[d].is_const(1) ? sym::Expr(0) : mask->strides[d]);
 
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   body_.write(fmt::format("const int64_t sizes[] = {{{}}};", list(shape)));
@@ -50,10 +51,10 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
     std::string parameters, names;
     std::vector<std::string> types, passed, pointers;
     const auto add = [&](const Parameter& each, bool is_read) {
-      const bool is_statistics = each.operand == &statistics;
-      const std::string element = is_statistics ? "RowStatistics" : std::string(type);
+      const std::string_view type = storage_type(buffer(each.operand->buffer).dtype);
+      const std::string element(each.operand == &statistics ? "RowStatistics" : type);
       parameters += fmt::format("{}{}* __restrict__ {}, ", is_read ? "const " : "", element, each.name);
-      names += fmt::format("{}, ", each.name);
+      if (each.operand != mask) names += fmt::format("{}, ", each.name);
       types.push_back(element + "*");
       passed.push_back(fmt::format("(void*)&operands[{}]", pointers.size()));
       pointers.push_back(fmt::format("(void*)({})", pointer({each.operand->buffer, each.operand->offset})));
@@ -71,13 +72,16 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
       const bool is_brought = std::any_of(tiles.begin(), tiles.end(), [&](const Parameter& tile) { return tile.operand == each.operand; });
       if (!on_hopper || !is_brought) add(each, true);
     }
+    if (mask != nullptr) add({"mask", mask}, true);
     for (const Parameter& each : written) add(each, false);
+    const std::string_view masking = mask == nullptr ? "" : ", kMask", last = mask == nullptr ? "" : ", mask";
     const std::string head = fmt::format("{}({}ATTENTION_GRADIENT_SHAPE shape, const float scale) {{\n", source.name, parameters);
-    source.text = on_hopper
-                      ? fmt::format("KERNEL __launch_bounds__({}, 2) {}  gradient_of_{}_on_hopper<{}, {}, {}>({}shape, scale);\n}}\n",
-                                    hopper.threads(), head, of, hopper.kGroups, hopper.kStages, causal, names)
-                      : fmt::format("KERNEL __launch_bounds__({}, {}) {}  attention_gradient_of_{}<{}, {}, {}>({}shape, scale);\n}}\n",
-                                    kernel.kThreads, kernel.width > 64 ? 1 : 2, head, of, kernel.width, kernel.tile, causal, names);
+    source.text =
+        on_hopper
+            ? fmt::format("KERNEL __launch_bounds__({}, 2) {}  gradient_of_{}_on_hopper<{}, {}, {}{}>({}shape, scale{});\n}}\n",
+                          hopper.threads(), head, of, hopper.kGroups, hopper.kStages, causal, masking, names, last)
+            : fmt::format("KERNEL __launch_bounds__({}, {}) {}  attention_gradient_of_{}<{}, {}, {}{}>({}shape, scale{});\n}}\n",
+                          kernel.kThreads, kernel.width > 64 ? 1 : 2, head, of, kernel.width, kernel.tile, causal, masking, names, last);
     const std::string& name = add_kernel(source);
     shared_.kernel_preludes.try_emplace(
         name, cuda::Preludes{

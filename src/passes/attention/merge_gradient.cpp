@@ -1,12 +1,12 @@
 #include "passes/attention/merge_gradient.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <tuple>
 
 #include "graph/builder.h"
+#include "passes/attention/softmax_pattern.h"
 #include "passes/graph_copy.h"
 #include "passes/uses.h"
 
@@ -14,8 +14,9 @@ namespace toroid {
 namespace {
 
 struct GradientParts {
-  ValueId q, k, v, out, grad;  // as they are read
-  ValueId of_q, of_k, of_v;    // what is computed
+  ValueId q, k, v, out, grad;   // as they are read
+  ValueId of_q, of_k, of_v;     // what is computed
+  std::optional<ValueId> mask;  // [B, H, L, S], what is added to scores
   bool causal;
   double scale;
   std::optional<ValueId> stacked;  // all of the three, and nothing else is made of them
@@ -37,6 +38,7 @@ class GradientMatcher {
     if (!are_log_sums(behind_expand(centred.inputs[1]), scores)) return std::nullopt;
     GradientParts parts{};
     if (!match_scores(scores, parts) || !match_difference(difference, parts)) return std::nullopt;
+    if (parts.mask && uses_.of(node.outputs[0]).size() != 1) return std::nullopt;  // who wants the mask's gradient has it in memory
     const auto scaled = user(node.outputs[0], [&](const Node& each) {
       return is_pointwise(each, ScalarOp::Mul) && each.inputs[0] == node.outputs[0] && number(each.inputs[1]) == parts.scale;
     });
@@ -101,7 +103,7 @@ class GradientMatcher {
     return is_pointwise(centred, ScalarOp::Sub) && centred.inputs[0] == scores && behind_expand(centred.inputs[1]) == largest;
   }
 
-  // q k^T * scale, and -inf where a key comes after its query if causal.
+  // q k^T * scale, perhaps with a mask added to it, and -inf where a key comes after its query if causal.
   bool match_scores(ValueId scores, GradientParts& parts) const {
     const Node* node = &producer(scores);
     if (is_pointwise(*node, ScalarOp::Where)) {
@@ -112,6 +114,10 @@ class GradientMatcher {
       if (column == nullptr || row == nullptr || column->dim != 3 || row->dim != 2) return false;
       parts.causal = true;
       node = &producer(node->inputs[1]);
+    }
+    if (is_pointwise(*node, ScalarOp::Add)) {
+      parts.mask = before_cast(node->inputs[1]).value_or(node->inputs[1]);
+      node = &producer(node->inputs[0]);
     }
     const auto scale = is_pointwise(*node, ScalarOp::Mul) ? number(node->inputs[1]) : std::nullopt;
     if (!scale || *scale <= 0) return false;
@@ -198,6 +204,25 @@ class GradientMatcher {
   Uses uses_;
 };
 
+std::vector<ValueId> operands_of(const GradientParts& parts) {
+  std::vector<ValueId> operands = {parts.q, parts.k, parts.v, parts.out, parts.grad};
+  if (parts.mask) operands.push_back(*parts.mask);
+  return operands;
+}
+
+// The Bools of a mask that is made of them, 0 and -inf: then nothing has to be made.
+Tensor as_truth(Builder& builder, Tensor mask) {
+  const Graph& graph = builder.graph();
+  ValueId id = mask.id();
+  while (std::holds_alternative<Expand>(graph.producer(id).op)) id = graph.producer(id).inputs[0];
+  const Node& node = graph.producer(id);
+  const auto* pointwise = std::get_if<Pointwise>(&node.op);
+  if (pointwise == nullptr || pointwise->op != ScalarOp::Where) return mask;
+  const auto seen = number_of(graph, node.inputs[1]), hidden = number_of(graph, node.inputs[2]);
+  const bool is_truth = seen == 0.0 && hidden && std::isinf(*hidden) && *hidden < 0;
+  return is_truth ? builder.expand(builder.wrap(node.inputs[0]), mask.sizes()) : mask;
+}
+
 size_t place_of(const Graph& graph, ValueId id) { return static_cast<size_t>(graph.value(id).producer); }
 
 }  // namespace
@@ -210,7 +235,7 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
     const auto parts = matcher.match(node);
     if (!parts || !has_kernel(graph.type(parts->q), graph.type(parts->v))) continue;
     const size_t first = std::min({place_of(graph, parts->of_q), place_of(graph, parts->of_k), place_of(graph, parts->of_v)});
-    const std::array operands = {parts->q, parts->k, parts->v, parts->out, parts->grad};
+    const std::vector<ValueId> operands = operands_of(*parts);
     if (std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return place_of(graph, id) < first; }))
       found.emplace_back(first, *parts);
   }
@@ -224,7 +249,8 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
       if (first != i) continue;
       builder.set_provenance(graph.node(id).provenance, graph.value(parts.of_q).name + "_t");
       std::vector<Tensor> operands;
-      for (ValueId operand : {parts.q, parts.k, parts.v, parts.out, parts.grad}) operands.push_back(builder.wrap(copy.copied(operand)));
+      for (ValueId operand : operands_of(parts)) operands.push_back(builder.wrap(copy.copied(operand)));
+      if (parts.mask) operands.back() = as_truth(builder, operands.back());
       const auto type = [&](ValueId of) { return TensorType{.dtype = graph.type(of).dtype, .sizes = graph.type(of).sizes}; };
       TensorType statistics = type(parts.q);
       statistics.dtype = DType::F32;

@@ -1,5 +1,6 @@
 #include "passes/attention/merge_gradient.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/text/text.h"
@@ -45,15 +46,53 @@ graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[
             std::string::npos);
 }
 
-TEST(MergeAttentionGradients, AMaskIsLeftToProducts) {
-  EXPECT_NE(merged(R"(
-graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], m: bf16[7, 9]) {
-  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m)
-  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
-  return a, b, c
-})")
-                .find("matmul("),
-            std::string::npos);
+std::string merged_with_mask(std::string_view operands, std::string_view made) {
+  return merged(fmt::format(R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], {}) {{{}
+  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true, attn_mask=m)
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true, attn_mask=m)
+  return y, a, b, c
+}})",
+                            operands, made));
+}
+
+TEST(MergeAttentionGradients, AMaskIsAnOperand) {
+  const std::string text = merged_with_mask("m: bf16[7, 9]", "");
+  EXPECT_EQ(text.find("matmul("), std::string::npos) << text;
+  EXPECT_NE(text.find(": bf16[2, 2, 7, 9] = expand("), std::string::npos) << text;
+}
+
+TEST(MergeAttentionGradients, AMaskMadeOfBoolsIsThese) {
+  const std::string text = merged_with_mask("p: bool[2, 1, 1, 9]", R"(
+  hidden: bf16[] = aten::scalar_tensor(-inf, dtype=dtype.bf16)
+  seen: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[2, 1, 1, 9] = aten::where.self(p, seen, hidden))");
+  EXPECT_EQ(text.find("matmul("), std::string::npos) << text;
+  EXPECT_NE(text.find(": bool[2, 2, 7, 9] = expand(p)"), std::string::npos) << text;
+}
+
+TEST(MergeAttentionGradients, AMaskThatOnlyLowersScoresIsNotBools) {
+  const std::string text = merged_with_mask("p: bool[2, 1, 1, 9]", R"(
+  hidden: bf16[] = aten::scalar_tensor(-2.0, dtype=dtype.bf16)
+  seen: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[2, 1, 1, 9] = aten::where.self(p, seen, hidden))");
+  EXPECT_EQ(text.find("matmul("), std::string::npos) << text;
+  EXPECT_EQ(text.find(": bool[2, 2, 7, 9]"), std::string::npos) << text;
+}
+
+std::string merged_with_gradient_of_mask(bool wants_it) {
+  return merged(fmt::format(R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], m: bf16[2, 2, 7, 9]) {{
+  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7], s: i64[], o: i64[] = aten::_scaled_dot_product_efficient_attention(q, k, v, m, true)
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16], d: bf16[2, 2, 7, 9] = aten::_scaled_dot_product_efficient_attention_backward(g, q, k, v, m, y, l, s, o, 0.0, [true, true, true, {0}])
+  return y, a, b, c{1}
+}})",
+                            wants_it, wants_it ? ", d" : ""));
+}
+
+TEST(MergeAttentionGradients, OfWhomNobodyWantsTheMasksGradient) {
+  EXPECT_EQ(merged_with_gradient_of_mask(false).find("matmul("), std::string::npos);
+  EXPECT_NE(merged_with_gradient_of_mask(true).find("matmul("), std::string::npos);
 }
 
 }  // namespace

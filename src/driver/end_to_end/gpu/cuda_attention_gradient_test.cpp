@@ -50,6 +50,55 @@ graph(q: f16[1, 1, 40, 128], k: f16[1, 1, 90, 128], v: f16[1, 1, 90, 128], g: f1
   d: bf16[1, 2, 33, 40], e: bf16[1, 2, 17, 40], f: bf16[1, 2, 17, 40] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g2, q2, k2, v2, z, m, 0, true)
   return a, b, c, d, e, f
 })"},
+    // Hidden at the end of the second batch, as a model hides what is padded.
+    {"padded_keys", R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: bf16[2, 2, 70, 64], ends: i64[2, 1]) {
+  places: i64[131] = aten::arange(131)
+  zero: i64[2, 1] = aten::mul.Scalar(ends, 0)
+  batch: i64[2] = aten::arange(2)
+  column: i64[2, 1] = aten::view(batch, [2, 1])
+  lower: i64[2, 1] = aten::mul.Scalar(column, -60)
+  end: i64[2, 1] = aten::add.Tensor(zero, lower)
+  limit: i64[2, 1] = aten::add.Scalar(end, 130)
+  seen: bool[2, 131] = aten::le.Tensor(places, limit)
+  four: bool[2, 1, 1, 131] = aten::view(seen, [2, 1, 1, 131])
+  hides: bf16[] = aten::scalar_tensor(-inf, dtype=dtype.bf16)
+  shows: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[2, 1, 1, 131] = aten::where.self(four, shows, hides)
+  y: bf16[2, 2, 70, 64], l: f32[2, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
+  a: bf16[2, 2, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})"},
+    {"biases_of_each_head_and_causal", R"(
+graph(q: f16[2, 3, 90, 48], k: f16[2, 3, 90, 48], v: f16[2, 3, 90, 48], g: f16[2, 3, 90, 48], m: f16[1, 3, 90, 90]) {
+  y: f16[2, 3, 90, 48], l: f32[2, 3, 90] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true, attn_mask=m)
+  a: f16[2, 3, 90, 48], b: f16[2, 3, 90, 48], c: f16[2, 3, 90, 48] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true, attn_mask=m)
+  return a, b, c
+})"},
+    {"of_a_window_of_wide_rows", R"(
+graph(q: bf16[1, 2, 97, 128], k: bf16[1, 2, 97, 128], v: bf16[1, 2, 97, 128], g: bf16[1, 2, 97, 128]) {
+  places: i64[97] = aten::arange(97)
+  row: i64[97, 1] = aten::unsqueeze(places, 1)
+  far: i64[97, 97] = aten::sub.Tensor(row, places)
+  length: i64[97, 97] = aten::abs(far)
+  seen: bool[97, 97] = aten::lt.Scalar(length, 20)
+  hides: bf16[] = aten::scalar_tensor(-3.3895313892515355e38, dtype=dtype.bf16)
+  shows: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[97, 97] = aten::where.self(seen, shows, hides)
+  y: bf16[1, 2, 97, 128], l: f32[1, 2, 97] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
+  a: bf16[1, 2, 97, 128], b: bf16[1, 2, 97, 128], c: bf16[1, 2, 97, 128] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})"},
+    {"masked_of_free_lengths",
+     R"(
+sym s0 in [1, 300]
+sym s1 in [1, 300]
+graph(q: bf16[2, 2, s0, 16], k: bf16[2, 2, s1, 16], v: bf16[2, 2, s1, 16], g: bf16[2, 2, s0, 16], m: bf16[2, 1, s0, s1]) {
+  y: bf16[2, 2, s0, 16], l: f32[2, 2, s0] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m)
+  a: bf16[2, 2, s0, 16], b: bf16[2, 2, s1, 16], c: bf16[2, 2, s1, 16] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})",
+     {{{"s0", 1}, {"s1", 1}}, {{"s0", 65}, {"s1", 64}}, {{"s0", 17}, {"s1", 129}}}},
     {"of_free_lengths",
      R"(
 sym s0 in [1, 300]
@@ -91,6 +140,39 @@ TEST_P(AttentionGradients, ComputesAsTheEvaluator) {
 
 INSTANTIATE_TEST_SUITE_P(OnGpu, AttentionGradients, testing::ValuesIn(kAttentionGradients),
                          [](const auto& each) { return each.param.name; });
+
+// Rows that look nowhere have zeros, and change nothing, where the formula has no numbers.
+TEST(AttentionGradientOnGpu, RowsThatSeeNothingHaveZeros) {
+  const std::string text = R"(
+graph(q: bf16[1, 2, 70, 64], k: bf16[1, 2, 80, 64], v: bf16[1, 2, 80, 64], g: bf16[1, 2, 70, 64], p: bool[1, 1, 70, 1]) {
+  all: bool[1, 1, 70, 80] = aten::expand(p, [1, 1, 70, 80])
+  hides: bf16[] = aten::scalar_tensor(-inf, dtype=dtype.bf16)
+  shows: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[1, 1, 70, 80] = aten::where.self(all, shows, hides)
+  y: bf16[1, 2, 70, 64], l: f32[1, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
+  a: bf16[1, 2, 70, 64], b: bf16[1, 2, 80, 64], c: bf16[1, 2, 80, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})";
+  Program program = parse_text(text);
+  decompose(program);
+  std::vector<HostTensor> inputs = example_inputs(program);
+  std::vector<int64_t> sees(70);
+  for (size_t i = 0; i < sees.size(); ++i) sees[i] = i % 3 != 1;
+  inputs[4] = HostTensor::from_ints(DType::Bool, {1, 1, 70, 1}, sees);
+  const std::vector<HostTensor> outputs = compiled(text, codegen::Target::EmulatedCuda).load(2).run(inputs);
+  const std::vector<double> of_q = outputs[0].to_doubles();
+  std::vector<double> grad = inputs[3].to_doubles();
+  for (size_t i = 0; i < of_q.size(); ++i) {
+    if (sees[i / 64 % 70] != 0) continue;
+    EXPECT_EQ(of_q[i], 0) << i;
+    grad[i] = 0;
+  }
+  // As where they see all, and nothing reads what they give.
+  inputs[3] = HostTensor::from_doubles(DType::BF16, {1, 2, 70, 64}, grad);
+  inputs[4] = HostTensor::from_ints(DType::Bool, {1, 1, 70, 1}, std::vector<int64_t>(70, 1));
+  const std::vector<HostTensor> expected = evaluate(program, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+}
 
 // Scaled scores beyond 2^31, each of two keys, so that gradients are not 0; beside rows of common ones. The formula with the logarithm of a
 // row's sum, which the evaluator has for this operator as PyTorch has, loses such a sum; here it has the weights themselves.

@@ -70,9 +70,11 @@ bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool 
 }
 
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  constexpr size_t kMask = 5;  // of all queries alike: its elements stay in registers
   const std::vector<loop::Operand>& in = step.call.operands;
-  const bool has_rows = in[0].sizes.back().is_const(kHopperGradientWidth) && sym::known_lt(0, in[1].sizes[2]) &&
-                        std::all_of(in.begin(), in.end(), [&](const loop::Operand& each) {
+  const bool reads_mask = in.size() > kMask && !in[kMask].sizes[2].is_const(1) && !in[kMask].strides[2].is_const(0);
+  const bool has_rows = !reads_mask && in[0].sizes.back().is_const(kHopperGradientWidth) && sym::known_lt(0, in[1].sizes[2]) &&
+                        std::all_of(in.begin(), in.begin() + kMask, [&](const loop::Operand& each) {
                           return is_in_pieces(program, each.buffer, each.sizes, each.strides, each.offset, inputs_are_aligned);
                         });
   return has_rows && std::all_of(step.outputs.begin(), step.outputs.end() - 1, [&](BufferId id) {  // but for the statistics
