@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "program/late_row.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 
 namespace toroid::program {
@@ -31,6 +32,8 @@ bool can_overlap(const std::vector<schedule::ScheduledGraph>& graphs, const Modu
 
 bool can_load_ahead(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const loop::LoopProgram& loops,
                     const Instruction& instruction) {
+  const auto* call = std::get_if<LibraryCall>(&instruction);
+  if (call != nullptr) return &loops == graphs[0].schedule.loops.get() && late_row(graphs[0], *call).has_value();
   const auto* launch = std::get_if<Launch>(&instruction);
   return launch != nullptr && schedule::can_load_ahead(loops, kernel_of(graphs, module.kernels[launch->kernel]));
 }

@@ -19,7 +19,8 @@ namespace toroid::program {
 schedule::Overlap* overlap_of(Instruction& instruction);
 const schedule::Overlap* overlap_of(const Instruction& instruction);
 
-// May the launch be of such a pair, and load ahead? In functions of calls: what runs once does not overlap.
+// May the launch be of such a pair, and load ahead: a product of few rows its right side, attention of few queries its keys and values but
+// for one row (late_row.h)? In functions of calls: what runs once does not overlap.
 bool can_overlap(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const loop::LoopProgram& loops,
                  const Instruction& instruction);
 bool can_load_ahead(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module, const loop::LoopProgram& loops,

@@ -93,6 +93,40 @@ graph(q: bf16[1, 8, 1, 64], k: bf16[1, 8, 512, 64], v: bf16[1, 8, 512, 64]) {
   return z
 })",
      "launch, lets next; call, early, lets next; launch, early"},
+    // Keys and values are there but for the row that the call writes.
+    {"attention_of_a_cache", R"(
+buffer 0 "keys": bf16[1, 8, 512, 64] = external
+buffer 1 "values": bf16[1, 8, 512, 64] = external
+graph(x: bf16[1, 8, 1, 64], p: i64[1]) {
+  k: bf16[1, 8, 512, 64] = constant(0)
+  v: bf16[1, 8, 512, 64] = constant(1)
+  r: bf16[1, 8, 1, 64] = aten::mul.Tensor(x, 2.0)
+  l: bf16[1, 8, 512, 64] = aten::index_copy(k, 2, p, r)
+  w: bf16[1, 8, 512, 64] = aten::index_copy(v, 2, p, x)
+  y: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(r, l, w)
+  z: bf16[1, 8, 1, 64] = aten::relu(y)
+  return z, l -> buffer "keys", w -> buffer "values"
+})",
+     "call, lets next; call, early, loads ahead, lets next; launch, early"},
+    // The row of values is another one; the index is made by a kernel; the cache is replaced; all rows of a head are written.
+    {"attention_of_caches_that_are_not_there", R"(
+buffer 0 "keys": bf16[1, 8, 512, 64] = external
+buffer 1 "values": bf16[1, 8, 512, 64] = external
+buffer 2 "others": bf16[1, 8, 512, 64] = external
+graph(x: bf16[1, 8, 1, 64], p: i64[1], o: i64[1], h: i64[1], t: bf16[1, 1, 512, 64]) {
+  k: bf16[1, 8, 512, 64] = constant(0)
+  v: bf16[1, 8, 512, 64] = constant(1)
+  c: bf16[1, 8, 512, 64] = constant(2)
+  l: bf16[1, 8, 512, 64] = aten::index_copy(k, 2, p, x)
+  w: bf16[1, 8, 512, 64] = aten::index_copy(v, 2, o, x)
+  y: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(x, l, w)
+  n: bf16[1, 8, 512, 64] = aten::index_copy(c, 1, h, t)
+  z: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(y, n, n)
+  u: bf16[1, 8, 512, 64] = aten::mul.Tensor(n, 2.0)
+  a: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(z, u, u)
+  return a, l -> buffer "keys", w -> buffer "values", n -> buffer "others"
+})",
+     "call, lets next; call, early, lets next; call, early, lets next; launch, early, lets next; call, early"},
 };
 void PrintTo(const OverlapCase& row, std::ostream* out) { *out << row.name; }
 

@@ -8,6 +8,8 @@
 namespace toroid::codegen::cuda {
 namespace {
 
+constexpr int kNarrowWidth = 64;
+
 // Of few queries, whose keys blocks share.
 std::string split_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap) {
   const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype)),
@@ -17,13 +19,17 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
   const bool has_cluster = kernel.cluster > 1;
   std::string numbers = fmt::format("{}, {}, {}, {}, {}", kernel.width, kernel.split_rows, kernel.warps, schedule::kSplitBlocks,
                                     kernel.mask ? "kMask" : "kNoMask");
-  if (has_cluster || kernel.split_tiles > 1) numbers += fmt::format(", {}", kernel.split_tiles);
-  if (has_cluster) numbers += fmt::format(", {}", kernel.cluster);
+  const bool loads_ahead = overlap.loads_ahead;
+  if (has_cluster || kernel.split_tiles > 1 || loads_ahead) numbers += fmt::format(", {}", kernel.split_tiles);
+  if (has_cluster || loads_ahead) numbers += fmt::format(", {}", kernel.cluster);
+  if (loads_ahead) numbers += ", true";
+  // Those that load ahead come where other kernels leave registers: of narrow rows two blocks' would do.
+  const int at_once = loads_ahead && kernel.width == kNarrowWidth ? 2 : 1;
   return fmt::format(
-      "KERNEL __launch_bounds__({0}, 1){1} {2}(\n    const {3}* {4}q, const {3}* {4}k, const {3}* {4}v,\n    const {5}* {4}mask, {3}* "
-      "{4}out, ATTENTION_SHAPE shape, const float scale) {{\n{6}  attend_split<{7}>(q, k, v, mask, out, shape, scale);\n}}\n",
+      "KERNEL __launch_bounds__({0}, {8}){1} {2}(\n    const {3}* {4}q, const {3}* {4}k, const {3}* {4}v,\n    const {5}* {4}mask, {3}* "
+      "{4}out, ATTENTION_SHAPE shape, const float scale{9}) {{\n{6}  attend_split<{7}>(q, k, v, mask, out, shape, scale{10});\n}}\n",
       kernel.threads(), has_cluster ? fmt::format(" SPLIT_ATTENTION_CLUSTER({})", kernel.cluster) : "", name, type, alone, mask, begin,
-      numbers);
+      numbers, at_once, loads_ahead ? ", const int64_t* changed" : "", loads_ahead ? ", changed" : "");
 }
 
 }  // namespace

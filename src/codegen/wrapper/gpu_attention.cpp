@@ -7,6 +7,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/attention_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "program/late_row.h"
 #include "program/streams/lanes.h"
 
 namespace toroid::codegen {
@@ -74,10 +75,18 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
   std::vector<std::string> passed;
   for (size_t i = maps.size(); i < pointers.size(); ++i) passed.push_back(fmt::format("(void*)&operands[{}]", i));
   passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
+  std::vector<std::string> types = types_of_operands(kernel);
+  if (call.overlap.loads_ahead) {
+    const std::optional<program::LateRow> late = program::late_row(shared_.graphs[function_.graph], call);
+    TOROID_CHECK(late.has_value(), "attention that loads ahead has a row that is late");
+    body_.write(fmt::format("void* const changed = (void*)({});", pointer({late->buffer, late->offset})));
+    passed.emplace_back("(void*)&changed");
+    types.emplace_back("int64_t*");
+  }
   const sym::Expr blocks =
       is_split ? schedule::split_attention_blocks(kernel, k.sizes) : sym::ceil_div(sizes[2], kernel.rows()) * sizes[0] * heads;
-  write_gpu_launch({name, types_of_operands(kernel), std::move(passed), maps, blocks, kernel.threads(),
-                    static_cast<int>(kernel.shared_bytes()), 1, true, call.overlap.starts_early});
+  write_gpu_launch({name, std::move(types), std::move(passed), maps, blocks, kernel.threads(), static_cast<int>(kernel.shared_bytes()), 1,
+                    true, call.overlap.starts_early});
 }
 
 }  // namespace toroid::codegen

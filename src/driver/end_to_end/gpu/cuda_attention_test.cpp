@@ -250,6 +250,38 @@ TEST_P(EmulatedAttention, ComputesAsTheEvaluator) {
 INSTANTIATE_TEST_SUITE_P(Programs, EmulatedAttention, testing::ValuesIn(kAttentionPrograms),
                          [](const auto& each) { return each.param.name; });
 
+// A step of decoding: its kernel has keys and values on their way before the row is written that the step adds.
+std::string step_of_a_cache(int keys) {
+  std::string cache;
+  for (int i = 0; i < 2 * keys * 64; ++i) cache += fmt::format("{}{}", i == 0 ? "" : ", ", (i * 37 % 64 - 32) / 32.0);
+  return fmt::format(R"(
+buffer 0 "keys": bf16[1, 2, {0}, 64] = [{1}]
+buffer 1 "values": bf16[1, 2, {0}, 64] = [{1}]
+graph(x: bf16[1, 8, 1, 64], n: bf16[1, 2, 1, 64], p: i64[1]) {{
+  k: bf16[1, 2, {0}, 64] = constant(0)
+  v: bf16[1, 2, {0}, 64] = constant(1)
+  q: bf16[1, 8, 1, 64] = aten::mul.Tensor(x, 4.0)
+  m: bf16[1, 2, 1, 64] = aten::mul.Tensor(n, 8.0)
+  l: bf16[1, 2, {0}, 64] = aten::index_copy(k, 2, p, m)
+  w: bf16[1, 2, {0}, 64] = aten::index_copy(v, 2, p, n)
+  y: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(q, l, w, enable_gqa=True)
+  z: bf16[1, 8, 1, 64] = aten::relu(y)
+  return z, l -> buffer "keys", w -> buffer "values"
+}})",
+                     keys, cache);
+}
+TEST(EmulatedAttention, OfACacheHasTheRowThatIsWritten) {
+  for (const int keys : {40, 256}) {  // the latter by blocks in clusters
+    const CompiledModel model = compiled(step_of_a_cache(keys), codegen::Target::EmulatedCuda);
+    for (const int64_t row : {0, 17, keys - 1, -keys, -3}) {
+      std::vector<HostTensor> inputs = example_inputs(*model.program);
+      inputs[2] = HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{row});
+      const std::vector<HostTensor> expected = evaluate(*model.program, inputs), outputs = model.load(2).run(inputs);
+      EXPECT_EQ(difference(outputs[0], expected[0], {.sums_or_products = true}), std::nullopt) << keys << " keys, row " << row;
+    }
+  }
+}
+
 // Each is one call, where products of the program's own are none.
 TEST(WrittenAttention, IsOneOperation) {
   const auto calls_of = [](std::string_view name) {

@@ -17,7 +17,7 @@ namespace toroid::schedule {
 // Of a launch, beside its neighbours.
 struct Overlap {
   bool starts_early = false;     // before the kernel before it has ended; its threads wait for that before they read or write
-  bool loads_ahead = false;      // but for the right side of a product of few rows, which no kernel of the call writes
+  bool loads_ahead = false;      // but for what no kernel of the call writes: a product's right side, attention's rows of keys and values
   bool lets_next_start = false;  // the next one starts early
   bool operator==(const Overlap&) const = default;
 };

@@ -1,0 +1,27 @@
+// The one row of its keys and values that an attention has to wait for.
+//
+// A step of decoding writes a row of a cache in place and asks all rows:
+//
+//   scatter keys = keys_before set ...     at row position[0], an input of the program
+//   call attention on q, keys, values
+//
+// All other rows are there before the call, so a kernel that starts while the one before it ends can have them on their way (overlaps.h).
+#pragma once
+
+#include <optional>
+
+#include "program/module.h"
+
+namespace toroid::program {
+
+// Of an I64 input of the program: the row's index, which may be negative.
+struct LateRow {
+  BufferId buffer;
+  sym::Expr offset;
+  bool operator==(const LateRow&) const = default;
+};
+
+// Of a call of attention in the main graph. None where keys or values are written elsewhere, too, or where it is not known what is.
+std::optional<LateRow> late_row(const schedule::ScheduledGraph& graph, const LibraryCall& call);
+
+}  // namespace toroid::program
