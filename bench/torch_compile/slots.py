@@ -1,8 +1,8 @@
 """torch.compile(backend="toroid") on a machine of many cores, several models at once, each on processors of its own.
 
     python bench/torch_compile/slots.py [--models PATTERN...] [--skip FILE...] [--threads N] [--slots N] [--timed N] [--until S]
-                                        [--rounds N] [--seconds S] [--warm toroid,inductor] [--rest] [--train] [--json FILE]
-                                        [--without-inductor PATTERN...]
+                                        [--rounds N] [--seconds S] [--warm toroid,inductor] [--rest] [--after PID] [--train]
+                                        [--without-inductor PATTERN...] [--json FILE]
 
 The processors are dealt out in slots of `--threads`, threads of one core to one slot. A slot measures one model after the other, in
 processes of its own that are forked when all libraries are imported, so that cold first calls have none of that in them:
@@ -13,12 +13,13 @@ processes of its own that are forked when all libraries are imported, so that co
 - a first call by the backends of `--warm` in an interpreter that is started for it, with what the backend imports ("warm"); and the most
   memory that such a process has had.
 
-With --rest nothing is timed before all models are compiled, and then one after the other on the same `--threads` processors; nothing is
-compiled anew. As many models are compiled at once as there are processors: first calls take longer then. Compilers on other processors
+With --rest nothing is timed before all models are compiled, and before the process `--after` has ended, and then one after the other on
+the same `--threads` processors; nothing is compiled anew. As many models are compiled at once as there are processors: first calls take longer then. Compilers on other processors
 cost a program in tiles much more of its speed than one in vectors. At the end come the warm first calls, on all slots at once.
 
-No model is begun after `--until` seconds, and what Inductor has not compiled a minute later, or is not to compile (`--without-inductor`),
-is timed beside eager PyTorch alone. `--skip` leaves out the models of earlier results.
+No model is begun later than `--until` seconds after the libraries are loaded; those that are not are listed. What Inductor has not compiled
+a minute later, or is not to compile (`--without-inductor`), is timed beside eager PyTorch alone. `--skip` leaves out the models of earlier
+results.
 A model may have options of torch.compile for both backends: `transformers/bert@freezing+max_autotune`.
 Inductor's headers are compiled before, and the processes that it starts for Triton are not started.
 """
@@ -43,6 +44,7 @@ fork = multiprocessing.get_context("fork")
 BACKENDS = ("toroid", "inductor")
 WRONG_FROM = {False: 1e-3, True: 2e-2}  # of outputs, and of training's gradients: a ReLU near zero changes many of these
 LONGEST_S = 150  # of a first call; a model that takes longer is given up
+NOTHING = {"difference": {}, "seconds": {}, "cold_s": {}, "warm_s": {}, "process_s": {}, "peak_bytes": {}}  # of what a model's result has
 
 
 def processors_of_slots(threads: int) -> list[list[int]]:
@@ -228,8 +230,7 @@ class Worker:
 def measure(name: str, timing, arguments: argparse.Namespace):
     """A generator of three steps, which gives the model's result: it is compiled, timed, and called first in new processes, on the
     processors that are sent for the last one."""
-    result: dict = {"model": name, "train": arguments.train, "difference": {}, "seconds": {}}
-    result |= {"cold_s": {}, "warm_s": {}, "process_s": {}, "peak_bytes": {}}
+    result: dict = {"model": name, "train": arguments.train} | {what: {} for what in NOTHING}
     workers: dict[str, Worker] = {}
     backends = [backend for backend in BACKENDS if backend == "toroid" or not _matches(name, arguments.without_inductor)]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -298,7 +299,8 @@ def _slot(processors: list[int], own, names, results, timing, barriers: list, ar
     waiting = []
     for name in iter(names.get, None):
         if time.monotonic() > arguments.end:
-            break
+            results.put({"model": name, "train": arguments.train, "error": f"not begun in {arguments.until:.0f} s"} | NOTHING)
+            continue
         model = measure(name, timing, arguments)
         next(model)
         if arguments.rest:
@@ -307,6 +309,8 @@ def _slot(processors: list[int], own, names, results, timing, barriers: list, ar
             time_and_call([model])
     if arguments.rest:
         wait_for_others(barriers[0])
+        while arguments.after and os.path.exists(f"/proc/{arguments.after}"):
+            time.sleep(0.1)
         time_and_call(waiting)
     results.put(None)
 
@@ -373,6 +377,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=0, help="0: all that the machine has")
     parser.add_argument("--timed", type=int, default=2, help="slots that time steady states at once")
     parser.add_argument("--rest", action="store_true", help="time when all are compiled, one after the other")
+    parser.add_argument("--after", type=int, default=0, help="a process that is to end before the times with --rest")
     parser.add_argument("--until", type=float, default=1e9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.15)
@@ -383,7 +388,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.first:
         _call_first(*arguments.first, arguments.threads, arguments.train)
-    arguments.end = time.monotonic() + arguments.until
     if arguments.rest:
         arguments.timed = 1
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOROID_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"):
@@ -410,6 +414,7 @@ def main() -> None:
     headers = fork.Process(target=_compile_headers)
     headers.start()
     headers.join()
+    arguments.end = time.monotonic() + arguments.until
     barriers = [fork.Barrier(len(slots)) for _ in range(2)]
     running = [
         fork.Process(target=_slot, args=(slot, locks[slot[0]], names, results, timing, barriers, arguments)) for slot in slots

@@ -13,10 +13,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <vector>
@@ -210,6 +212,11 @@ class GraphProgram {
     allocate_on_gpu_ = std::move(allocate);
     copy_late_ = std::move(copy_late);
   }
+  // positions: of each input of the program, which argument of a call it is.
+  void set_inputs(std::vector<size_t> positions) {
+    if (positions.size() != inputs_.size()) raise_named("InternalError", "a graph with other inputs than it was written with");
+    positions_ = std::move(positions);
+  }
   // sizes: of each result, without its pairs, where they are the same in every call.
   void set_outputs(nb::list dtypes, std::vector<std::vector<int32_t>> places, const std::vector<bool>& is_complex,
                    const std::vector<std::optional<std::vector<int64_t>>>& sizes) {
@@ -221,38 +228,42 @@ class GraphProgram {
       if (sizes[i] && !is_for_gpu_) layout.always = arguments_of(layout, *sizes[i]);
       layouts_.push_back(std::move(layout));
     }
+    num_given_ = count;
   }
 
   // Results results[i] are new values of the call's arguments[i], of the same sizes and dtype. are_given: of all results those that calls
-  // give; in the place of others there is None. copy(argument, result) copies what is large, in threads of PyTorch's.
-  void set_updates(const std::vector<size_t>& results, const std::vector<size_t>& arguments, const std::vector<size_t>& positions,
-                   std::vector<bool> are_given, nb::object copy) {
+  // give; in the place of others there is None, behind the last one nothing. copy(argument, result) copies what is large, in threads of
+  // PyTorch's.
+  void set_updates(const std::vector<size_t>& results, const std::vector<size_t>& arguments, std::vector<bool> are_given,
+                   nb::object copy) {
     if (results.size() != arguments.size() || are_given.size() != layouts_.size())
       raise_named("InternalError", "a graph with other updates than it was written with");
     for (size_t i = 0; i < results.size(); ++i) {
-      const auto input = std::find(positions.begin(), positions.end(), arguments[i]);
-      updates_.push_back({results[i], arguments[i], static_cast<size_t>(input - positions.begin())});
+      const auto input = std::find(positions_.begin(), positions_.end(), arguments[i]);
+      updates_.push_back({results[i], arguments[i], static_cast<size_t>(input - positions_.begin())});
     }
     are_given_ = std::move(are_given);
+    while (num_given_ > 0 && !are_given_[num_given_ - 1]) --num_given_;
     copy_ = std::move(copy);
   }
 
-  // arguments: a list, of which the program takes those at `positions`: tensors, ints and floats. seed: of random operators, or negative.
-  // stream: of a program for a GPU the one that its work is started on, and not waited for. What its kernels find wrong is told by a later
-  // call.
-  nb::list call(nb::list arguments, const std::vector<size_t>& positions, int64_t seed, uintptr_t stream) {
-    if (positions.size() != inputs_.size()) raise_named("InternalError", "a graph with other inputs than it was written with");
-    std::vector<TorchTensor> tensors(positions.size());
-    std::vector<const DLTensor*> inputs(positions.size());
-    for (size_t i = 0; i < positions.size(); ++i) {
-      tensors[i].set(arguments[positions[i]], inputs_[i].first, inputs_[i].second);
+  // arguments: a list of tensors, ints and floats, with all of the program's inputs. seed: of random operators, or negative. stream: of a
+  // program for a GPU the one that its work is started on, and not waited for. What its kernels find wrong is told by a later call.
+  nb::list call(nb::list arguments, int64_t seed, uintptr_t stream) {
+    if (positions_.size() != inputs_.size()) raise_named("InternalError", "a graph that was not told its inputs");
+    alignas(std::max_align_t) char nearby[4096];  // enough for most graphs: no call of malloc
+    std::pmr::monotonic_buffer_resource memory(nearby, sizeof(nearby));
+    std::pmr::vector<TorchTensor> tensors(positions_.size(), &memory);
+    std::pmr::vector<const DLTensor*> inputs(positions_.size(), &memory);
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      tensors[i].set(arguments[positions_[i]], inputs_[i].first, inputs_[i].second);
       inputs[i] = tensors[i].tensor();
     }
-    Results results{.program = *this, .tensors = std::vector<nb::object>(layouts_.size()), .places = std::vector<Place>(layouts_.size())};
+    Results results(*this, &memory);
     for (size_t i = 0; i < are_given_.size(); ++i) results.places[i].is_beside = !are_given_[i];
 
-    std::vector<TorchTensor> others(updates_.size());  // that are written to, but not read
-    std::vector<Scattering> destinations;
+    std::pmr::vector<TorchTensor> others(updates_.size(), &memory);  // that are written to, but not read
+    std::pmr::vector<Scattering> destinations(&memory);
     destinations.reserve(updates_.size());
     for (size_t i = 0; i < updates_.size(); ++i) {
       const Update& update = updates_[i];
@@ -269,8 +280,8 @@ class GraphProgram {
     options.allocate_user = &results;
     options.stream = reinterpret_cast<void*>(stream);
     options.on_gpu = is_for_gpu_ ? 1 : 0;
-    std::vector<DLManagedTensor*> late(layouts_.size());
-    std::vector<bool> are_written(updates_.size());
+    std::pmr::vector<DLManagedTensor*> late(layouts_.size(), &memory);
+    std::pmr::vector<bool> are_written(updates_.size(), &memory);
     in_context(contexts_, [&](ToroidContext* context) {
       if (is_for_gpu_ && run_side().context_has_failed(context) != 0) {
         const ToroidStatus failed = run_side().context_wait(context);
@@ -297,7 +308,7 @@ class GraphProgram {
       copy_(arguments[updates_[i].argument], value);
     }
     nb::list made;
-    for (nb::object& tensor : results.tensors) made.append(tensor.is_valid() ? std::move(tensor) : nb::none());
+    for (size_t i = 0; i < num_given_; ++i) made.append(results.tensors[i].is_valid() ? std::move(results.tensors[i]) : nb::none());
     return made;
   }
 
@@ -339,9 +350,12 @@ class GraphProgram {
 
   // Makes the outputs of a call.
   struct Results {
+    Results(GraphProgram& its_program, std::pmr::memory_resource* memory)
+        : program(its_program), tensors(its_program.layouts_.size(), memory), places(its_program.layouts_.size(), memory) {}
+
     GraphProgram& program;
-    std::vector<nb::object> tensors;
-    std::vector<Place> places;
+    std::pmr::vector<nb::object> tensors;
+    std::pmr::vector<Place> places;
     std::exception_ptr failure = {};
 
     void make(size_t output, const nb::object& maker, const nb::object& arguments, DLDataType dtype) {
@@ -380,7 +394,7 @@ class GraphProgram {
     }
 
     // Of outputs that are lent until the next call.
-    void copy(const std::vector<DLManagedTensor*>& lent) {
+    void copy(const std::pmr::vector<DLManagedTensor*>& lent) {
       if (std::all_of(lent.begin(), lent.end(), [](const DLManagedTensor* each) { return each == nullptr; })) return;
       const nb::gil_scoped_acquire gil;
       std::vector<Tensor> owned;
@@ -434,11 +448,13 @@ class GraphProgram {
   bool is_for_gpu_ = false, has_outputs_on_host_ = false;
   nb::object allocate_, allocate_on_gpu_, copy_late_;
   std::vector<std::pair<DLDataType, const char*>> inputs_;  // dtype and name
+  std::vector<size_t> positions_;                           // of the inputs, among a call's arguments
   std::vector<DLDataType> outputs_;
   int32_t num_outputs_ = 0;
   std::vector<OutputLayout> layouts_;
   std::vector<Update> updates_;
   std::vector<bool> are_given_;  // empty: all results
+  size_t num_given_ = 0;         // how many of the results are in the list that a call gives
   nb::object copy_;
 };
 
@@ -519,10 +535,10 @@ void register_graph_builder(nb::module_& module) {
   nb::set_leak_warnings(false);  // Dynamo keeps compiled graphs until the process is gone
   nb::class_<GraphProgram>(module, "GraphProgram", nb::is_weak_referenceable(),
                            "A graph of PyTorch's operators, compiled. Threads may call it at once.")
+      .def("set_inputs", &GraphProgram::set_inputs, nb::arg("positions"))
       .def("set_outputs", &GraphProgram::set_outputs, nb::arg("dtypes"), nb::arg("places"), nb::arg("is_complex"), nb::arg("sizes"))
-      .def("set_updates", &GraphProgram::set_updates, nb::arg("results"), nb::arg("arguments"), nb::arg("positions"), nb::arg("are_given"),
-           nb::arg("copy"))
-      .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("positions"), nb::arg("seed"), nb::arg("stream") = 0)
+      .def("set_updates", &GraphProgram::set_updates, nb::arg("results"), nb::arg("arguments"), nb::arg("are_given"), nb::arg("copy"))
+      .def("call", &GraphProgram::call, nb::arg("arguments"), nb::arg("seed"), nb::arg("stream") = 0)
       .def("set_gpu", &GraphProgram::set_gpu, nb::arg("allocate"), nb::arg("copy_late"))
       .def("raise_failure", &GraphProgram::raise_failure)
       .def_prop_ro("is_for_gpu", &GraphProgram::is_for_gpu)

@@ -18,7 +18,8 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from toroid import _core, errors  # noqa: E402
 from toroid.torch import attention, gpu  # noqa: E402
-from toroid.torch.graph_text import Refused, write_graph  # noqa: E402
+from toroid.torch.graph_text import write_graph  # noqa: E402
+from toroid.torch.nodes import Refused  # noqa: E402
 from toroid.torch.runtime import allocator  # noqa: E402
 
 
@@ -334,7 +335,8 @@ def run(graph, device, *given):
     results = graph.results
     count = len(results)
     program.set_outputs([each.dtype for each in results], [list(each.place) for each in results], [False] * count, [None] * count)
-    return program.call([*given], graph.inputs, -1)
+    program.set_inputs(graph.inputs)
+    return program.call([*given], -1)
 
 
 def test_attention_that_pytorch_gives_to_cudnn():

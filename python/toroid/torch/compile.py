@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from .. import _core, errors
 from . import attention, attention_dropout, gpu, input_aliases, saved_layouts, updates
 from .fallback import AS_ASKED, cut, keep_traced_layouts, names_in_memory, tell, tell_whole, why_not
-from .graph_text import GraphText, Refused, write_graph
+from .graph_text import GraphText, write_graph
+from .nodes import Refused
 from .options import Options
 from .regions import expand
 from .runtime import allocator, make_call, not_captured

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from . import attention, attention_dropout, common_subexpressions, updates
 from .compile import compile_fx_graph
-from .graph_text import WRITTEN_LATER, base_of, is_update
+from .nodes import WRITTEN_LATER, base_of, is_update
 from .options import read_options
 
 

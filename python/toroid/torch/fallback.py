@@ -20,8 +20,10 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from .. import _core
 from . import attention_dropout, control_flow, updates
-from .graph_text import base_of, computes_sizes_only, dims_in_memory, expression, is_update, operator_name, takes_by_place, views_to_base
+from .nodes import base_of, computes_sizes_only, is_update, operator_name, takes_by_place, views_to_base
 from .runtime import CallError, has_strides, tuple_text, with_strides
+from .strides import dims_in_memory
+from .symbols import expression
 
 # Why an operator runs in eager PyTorch that toroid could compile.
 AS_ASKED = "the option fallback_random is set"

@@ -97,14 +97,14 @@ def laid_out(args: list, layouts: dict[int, tuple]) -> list | None:
 
 
 def run_on(number: int, run: Callable, eager: Callable, layouts: dict[int, tuple]) -> Callable:
-    """The program's calls as run(args, inputs, seed), on PyTorch's current stream of the GPU. While that is captured as a CUDA graph of
+    """The program's calls as run(args, seed), on PyTorch's current stream of the GPU. While that is captured as a CUDA graph of
     PyTorch's, `eager` is called with the arguments instead, whose results it gives; else results are None."""
     stream_of = torch._C._cuda_getCurrentRawStream
     exchange, restore = torch._C._cuda_exchangeDevice, torch._C._cuda_maybeExchangeDevice
     is_capturing = torch._C._cuda_isCurrentStreamCapturing
     told: list[bool] = []
 
-    def called(args: list, inputs: list, seed: int) -> tuple[list | None, Any]:
+    def called(args: list, seed: int) -> tuple[list | None, Any]:
         before = exchange(number)
         try:
             if is_capturing():
@@ -113,12 +113,12 @@ def run_on(number: int, run: Callable, eager: Callable, layouts: dict[int, tuple
                     log.info("calls that are captured as a CUDA graph of PyTorch's run in eager PyTorch")
                 return None, eager(list(args))
             try:
-                return run(args, inputs, seed, stream_of(number)), None
+                return run(args, seed, stream_of(number)), None
             except errors.InputError:
                 given = laid_out(args, layouts)
                 if given is None:
                     raise
-                return run(given, inputs, seed, stream_of(number)), None
+                return run(given, seed, stream_of(number)), None
         finally:
             restore(before)
 

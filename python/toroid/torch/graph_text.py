@@ -11,7 +11,6 @@ Outputs that are inputs, or views of inputs, are not computed: they are describe
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import operator
 import re
@@ -23,6 +22,10 @@ import torch.fx
 
 from . import control_flow
 from .control_flow import gives_tensor
+from .nodes import MEMORY_VIEWS, READS_ELEMENT, STATEMENTS, Refused, base_of, computes_sizes_only, needed, operator_name
+from .outputs import Output, OutputPlan, Update
+from .strides import dims_in_memory, is_contiguous, reach
+from .symbols import expression, is_float_symbol, is_symbolic, symbol_in_size
 
 DTYPES = {
     torch.bool: "bool",
@@ -53,21 +56,8 @@ FORMATS = {
     torch.preserve_format: "preserve",
 }
 
-# In a node's meta: the output is computed apart, although it is a view of something that others get.
-APART = "toroid_apart"
-# In a placeholder's meta: the gradient writes to the input too.
-WRITTEN_LATER = "toroid_written_later"
-
-# Statements about sizes: the ranges of the symbols, and the guards that Dynamo checks, say the same.
-_STATEMENTS = frozenset(("aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata"))
-_READS_ELEMENT = frozenset(("aten::item", "aten::_local_scalar_dense"))
-# They take elements by their place in memory.
-MEMORY_VIEWS = frozenset(
-    ("aten::as_strided", "aten::as_strided_", "aten::as_strided_copy", "aten::as_strided_scatter", "aten::slice_inverse")
-)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _WORDS = frozenset(("none", "true", "false", "inf", "nan", "sym", "return", "graph", "constant", "Real"))
-
 
 # SymPy's functions of floats, and PyTorch's, by their names in the text; of others, the name is the same.
 _REALS = {
@@ -81,34 +71,6 @@ _REALS = {
     "Min": "min",
 }
 _REAL_FUNCTIONS = frozenset("""add mul div pow max min sqrt exp log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh""".split())
-
-
-class Refused(Exception):
-    """A graph, or one node of it, that toroid does not compile. ``node`` is None where the graph as a whole is at fault."""
-
-    def __init__(self, reason: str, node: torch.fx.Node | None = None, is_of_setup: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.node = node
-        self.is_of_setup = is_of_setup  # what is missing is no operator but a compiler, a driver or a library
-
-
-@dataclasses.dataclass
-class Output:
-    """One output of a graph, and where it comes from."""
-
-    # "program": result `index`; "argument": input `index` itself; "view": of it; "of_output": output `index`; "view_of_result": of `base`;
-    # "number": `value`
-    kind: str
-    index: int = -1
-    value: Any = None  # of a number: None, or a number, or a sympy expression
-    size: tuple = ()  # of a view: sympy expressions or ints
-    stride: tuple = ()  # also of a program's result that leaves gaps in memory
-    offset: Any = 0  # relative to the first element of what it views
-    place: tuple = ()  # of a program's result: dim d of the tensor is dim place[d] of the result
-    dtype: Any = None
-    base: Any = None  # the result, an Output of kind "program", that this is a view of
-    sizes: tuple = ()  # of a program's result, of the tensor: expressions or ints
 
 
 @dataclasses.dataclass
@@ -129,65 +91,8 @@ class GraphText:
     storage_offsets: dict[int, int] = dataclasses.field(default_factory=dict)  # of inputs by position, where results depend on them
 
 
-@dataclasses.dataclass(eq=False)
-class Update:
-    """An input's new value, which the call copies there."""
-
-    position: int  # of the input
-    result: Output
-    is_own: bool  # nobody else gets the result
-    is_plain: bool  # it has the input's sizes and dtype, and neither's elements are still to be conjugated or negated
-
-
-def operator_name(target: Any) -> str:
-    """``torch.ops.aten.add.Tensor`` as ``aten::add.Tensor``; the default overload has no suffix."""
-    name = target._schema.name
-    overload = target._schema.overload_name
-    return f"{name}.{overload}" if overload else name
-
-
-def is_symbolic(value: Any) -> bool:
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
 def _is_symbolic_node(value: Any) -> bool:
     return isinstance(value, torch.fx.Node) and is_symbolic(value.meta.get("val"))
-
-
-def computes_sizes_only(node: torch.fx.Node) -> bool:
-    """Whether the node's value is a number that its expression tells."""
-    value = node.meta.get("val")
-    if not isinstance(value, (int, float, bool)) and not is_symbolic(value):
-        return False
-    return not (isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in _READS_ELEMENT)
-
-
-def expression(value: Any) -> Any:
-    """The sympy expression of a symbolic number; ints as they are."""
-    if not is_symbolic(value):
-        return value
-    expr = value.node.expr
-    # What an assertion says of a number that data tell is a fact only behind the assertion, which is about the number itself.
-    as_read = getattr(value.node, "_expr", expr)
-    if any(str(symbol).startswith("u") for symbol in getattr(as_read, "free_symbols", ())):
-        expr = as_read
-    if isinstance(value, torch.SymInt) and expr.is_number:
-        return int(expr)
-    return expr
-
-
-def symbol_in_size(size: Any) -> tuple | None:
-    """(symbol, factor, added) of a size that is symbol * factor + added; else None."""
-    if not isinstance(size, sympy.Expr) or len(size.free_symbols) != 1:
-        return None
-    (symbol,) = size.free_symbols
-    factor, added = size.coeff(symbol, 1), size.coeff(symbol, 0)
-    is_sum = factor.is_Integer and added.is_Integer and factor > 0 and size == symbol * factor + added
-    return (symbol, int(factor), int(added)) if is_sum else None
-
-
-def is_float_symbol(symbol: Any) -> bool:
-    return str(symbol).startswith(("zf", "zuf"))
 
 
 def _name(text: str) -> str:
@@ -207,67 +112,25 @@ def _float(value: float) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
-def _is_max_with_one(expr: Any) -> bool:
-    return type(expr).__name__ == "Max" and len(expr.args) == 2 and 1 in expr.args
+@dataclasses.dataclass
+class _Inputs:
+    """What a program takes of a graph's inputs, while its text is written."""
 
+    taken: list[int] = dataclasses.field(default_factory=list)  # positions
+    header: list[str] = dataclasses.field(default_factory=list)  # of these, names and types
+    layouts: dict[int, tuple] = dataclasses.field(default_factory=dict)  # by position: dims from the outermost in memory on
+    is_any_on_cpu: bool = False
+    numbers: dict[Any, int] = dataclasses.field(default_factory=dict)  # of symbols that are inputs, their positions
+    sizes: dict[Any, tuple] = dataclasses.field(default_factory=dict)  # of symbols that are sizes: (position, dim, factor, added)
+    parts_of_sizes: dict[Any, tuple] = dataclasses.field(default_factory=dict)  # the same of symbols in sizes
+    of_shapes: set = dataclasses.field(default_factory=set)  # symbols in sizes and strides of what is taken
 
-def _are_equal(stride: Any, expected: Any) -> bool:
-    """Of a tensor with elements. Some of PyTorch's strides have max(size, 1) where others have the size."""
-    if stride == expected:
-        return True
-    if not isinstance(stride, sympy.Expr):
-        return False
-    plain = stride.replace(_is_max_with_one, lambda expr: next(each for each in expr.args if each != 1))
-    return plain == expected or sympy.expand(plain - expected) == 0
-
-
-def is_contiguous(sizes: Any, strides: Any) -> bool:
-    """PyTorch's rule for row-major order without gaps, on expressions: strides of dims of size 1 do not matter."""
-    if any(size == 0 for size in sizes):
-        return True
-    expected: Any = 1
-    for size, stride in zip(reversed(sizes), reversed(strides)):
-        if size == 1:
-            continue
-        if not _are_equal(stride, expected):
-            return False
-        expected = expected * size
-    return True
-
-
-def _reach(sizes: Any, strides: Any) -> int:
-    """The place of the last element, from the first one on."""
-    return sum((size - 1) * stride for size, stride in zip(sizes, strides))
-
-
-def _order(sizes: Any, strides: Any, hints: Any) -> tuple | None:
-    """The dims from the outermost in memory to the innermost one, where each place holds one element; else None."""
-    if any(size == 0 for size in sizes):
-        return tuple(range(len(sizes)))
-    order = sorted(range(len(sizes)), key=lambda d: (-hints[d], d))
-    inner = [d for d in order if sizes[d] != 1]
-    expected: Any = 1
-    for d in reversed(inner):
-        if not _are_equal(strides[d], expected):
-            return None
-        expected = expected * sizes[d]
-    # Dims of size 1 stay where they are among the others as far as their strides tell.
-    return tuple(order)
-
-
-def dims_in_memory(tensor: torch.Tensor) -> tuple | None:
-    """Its dims from the outermost in memory on; None where elements overlap or leave gaps."""
-    sizes, strides = [expression(s) for s in tensor.shape], [expression(s) for s in tensor.stride()]
-    if is_contiguous(sizes, strides):
-        return tuple(range(len(sizes)))
-    return _order(sizes, strides, [_hint(s) for s in tensor.stride()])
-
-
-def _hint(value: Any) -> int:
-    if isinstance(value, torch.SymInt):
-        hint = value.node.hint
-        return int(hint) if hint is not None else 1 << 40
-    return int(value)
+    def known_symbols(self) -> dict[Any, tuple]:
+        """Where calls find symbols, as in GraphText."""
+        known = {symbol: ("number", position) for symbol, position in self.numbers.items()}
+        for symbol, place in (*self.sizes.items(), *self.parts_of_sizes.items()):
+            known.setdefault(symbol, ("size", *place))
+        return known
 
 
 class _Writer:
@@ -290,9 +153,6 @@ class _Writer:
         self.gpu: int | None = None
         self.memory_of_views_unknown = False
         self.storage_offsets: dict[torch.fx.Node, int] = {}
-        self.hidden: dict[torch.fx.Node, Output] = {}
-        self.updated: dict[torch.fx.Node, tuple[Output, tuple | None]] = {}  # new values of inputs, each with the order of its dims
-        self.argument_symbols: set | None = None
         self.subgraphs: list[str] = []  # the text of each, in the order of their numbers
 
     # ---- numbers and types
@@ -514,8 +374,8 @@ class _Writer:
             return offset
         numbers = [*named["size"], *named["stride"], *held.shape, *held.stride()]
         if all(isinstance(number, int) for number in numbers) and 0 not in named["size"]:
-            end = offset - int(first) + _reach(named["size"], named["stride"])
-            if offset < first or end > _reach(held.shape, held.stride()):
+            end = offset - int(first) + reach(named["size"], named["stride"])
+            if offset < first or end > reach(held.shape, held.stride()):
                 raise Refused("elements of an input's storage that are not the input's", node)
         return offset - int(first)
 
@@ -543,9 +403,9 @@ class _Writer:
         returned = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
         if not all(map(gives_tensor, returned)):
             raise Refused("a body of control flow with results that are no tensors is not supported")
-        needed = _needed(list(returned), gm.graph)
+        used = needed(list(returned), gm.graph)
         for node in gm.graph.nodes:
-            if node in needed and node.op != "placeholder":
+            if node in used and node.op != "placeholder":
                 inside.node(node)
         results = ", ".join(inside.reference(node) for node in returned)
         self.shape_env = self.shape_env or inside.shape_env
@@ -630,9 +490,9 @@ class _Writer:
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Refused(f"'{node.target}' is no operator that toroid knows", node)
         name = operator_name(node.target)
-        if name in _STATEMENTS or (name == "aten::_assert_scalar" and self.holds(node.args[0])):
+        if name in STATEMENTS or (name == "aten::_assert_scalar" and self.holds(node.args[0])):
             return
-        if name in _READS_ELEMENT:
+        if name in READS_ELEMENT:
             self.read_element(node)
             return
         self.statement(node, node.target)
@@ -641,111 +501,108 @@ class _Writer:
 
     def write(self) -> GraphText:
         placeholders = self.gm.graph.find_nodes(op="placeholder")
-        output = next(node for node in self.gm.graph.nodes if node.op == "output")
-        outputs, computed = self.plan_outputs(output, placeholders)
-        updates = self.plan_updates(outputs, placeholders)
-        computed += self.updated
-        needed = _needed(computed, self.gm.graph)
-        taken: list[int] = []
-        header: list[str] = []
-        numbers: dict[Any, int] = {}
-        sizes: dict[Any, tuple] = {}
-        parts_of_sizes: dict[Any, tuple] = {}
-        layouts: dict[int, tuple] = {}
-        of_shapes: set = set()
-        is_on_cpu = False
+        plan = OutputPlan(self.gm, self.is_tangent, self.offset_in_base)
+        used = needed(plan.computed(), self.gm.graph)
+        inputs = _Inputs()
         for position, node in enumerate(placeholders):
-            value = node.meta.get("val")
-            if isinstance(value, (torch.SymInt, torch.SymFloat)):
-                self.shape_env = value.node.shape_env
-                expr = expression(value)
-                if isinstance(expr, sympy.Symbol):
-                    numbers.setdefault(expr, position)
-            elif node in self.frozen and node in needed:
-                self.names[node] = self.constant(self.frozen[node], node.name)
-            elif isinstance(value, torch.Tensor) and node in needed:
-                keeps = dims_in_memory(value)
-                if keeps is None:
-                    self.memory_of_views_unknown = True
-                try:
-                    header.append(f"{_name(node.name)}: {self.type_of(value, keeps is not None)}")
-                except Refused as refused:
-                    refused.node = node
-                    raise
-                self.names[node] = node.name
-                taken.append(position)
-                layouts[position] = keeps or tuple(range(value.ndim))
-                is_on_cpu = is_on_cpu or value.device.type == "cpu"
-                for size in (*value.shape, *value.stride()):
-                    of_shapes |= getattr(expression(size), "free_symbols", set())
-            if isinstance(value, torch.Tensor):
-                for d, size in enumerate(value.shape):
-                    expr = expression(size)
-                    if not isinstance(expr, int) and expr.is_symbol:
-                        sizes.setdefault(expr, (position, d, 1, 0))
-                    elif (found := symbol_in_size(expr)) is not None:
-                        parts_of_sizes.setdefault(found[0], (position, d, *found[1:]))
-        defined = {symbol for symbol, (position, *_) in sizes.items() if position in set(taken)}
+            self.input(inputs, position, node, node in used)
         for node in self.gm.graph.nodes:
-            if node.op in ("placeholder", "output") or node not in needed:
+            if node.op in ("placeholder", "output") or node not in used:
                 continue
             try:
                 self.node(node)
             except Refused as refused:
                 refused.node = refused.node or node
                 raise
-        results: list[Output] = []
-        returned: list[str] = []
-        for made in outputs:
-            if made.kind == "program":
-                is_on_cpu = is_on_cpu or made.value.meta["val"].device.type == "cpu"
-                returned.append(self.result(made.value, made))
-                made.index = len(results)
-                results.append(made)
-        for node, made in self.hidden.items():
-            is_on_cpu = is_on_cpu or node.meta["val"].device.type == "cpu"
-            returned.append(self.result(node, made))
-            made.index = len(results)
-            results.append(made)
-        for node, (made, order) in self.updated.items():
-            is_on_cpu = is_on_cpu or node.meta["val"].device.type == "cpu"
-            returned.append(self.result(node, made, order))
-            made.index = len(results)
-            results.append(made)
-        # Numbers that no size tells come in as tensors of rank 0; those that shapes of tensors are checked with, which a call needs
-        # before anything is computed, as the size of a tensor without elements.
-        bindings: list[str] = []
-        for symbol in list(self.symbols):
-            if symbol in defined or symbol not in numbers:
-                continue
-            position = numbers[symbol]
-            name = placeholders[position].name
-            taken.append(position)
-            if symbol in of_shapes and self.is_size(symbol):
-                header.append(f"{_name(name)}: u8[{symbol}, 0]")
-                continue
-            header.append(f"{_name(name)}: {'f64' if is_float_symbol(symbol) else 'i64'}[]")
-            bindings += self.float_binding(symbol, name) if is_float_symbol(symbol) else [f"  sym {symbol} = {_name(name)}"]
-            is_on_cpu = True
+        planned = plan.results()
+        are_on_cpu = [node.meta["val"].device.type == "cpu" for node, _, _ in planned]
+        returned = [self.result(node, made, order) for node, made, order in planned]
+        results = [made for _, made, _ in planned]
+        for index, made in enumerate(results):
+            made.index = index
+        bindings = self.bind_numbers(inputs, placeholders)
         text = [f"program {_quoted(self.name)}"]
         text += [self.declaration(symbol) for symbol in self.symbols]
         text += self.constant_lines + self.subgraphs
-        text += [f"graph({', '.join(header)}) {{"] + bindings + self.body
+        text += [f"graph({', '.join(inputs.header)}) {{"] + bindings + self.body
         text += [f"  return {', '.join(returned)}", "}", ""]
-        known = {symbol: ("number", position) for symbol, position in numbers.items()}
-        for symbol, place in (*sizes.items(), *parts_of_sizes.items()):
-            known.setdefault(symbol, ("size", *place))
-        lazy = []
-        for i, node in enumerate(placeholders):
-            held = node.meta.get("val")
-            # A tangent may be so in any call, which neither its fake tensor nor a guard tells.
-            if isinstance(held, torch.Tensor) and (held.is_conj() or held.is_neg() or self.is_tangent(node)):
-                lazy.append(i)
-        made_of = GraphText("\n".join(text), self.constants, taken, outputs, results, known, self.is_random, lazy)
-        made_of.layouts, made_of.updates = layouts, updates
-        made_of.storage_offsets = {placeholders.index(node): first for node, first in self.storage_offsets.items()}
-        made_of.gpu, made_of.is_mixed, made_of.draws_on_gpu = self.gpu, self.gpu is not None and is_on_cpu, self.draws_on_gpu
-        return made_of
+        return GraphText(
+            text="\n".join(text),
+            constants=self.constants,
+            inputs=inputs.taken,
+            outputs=plan.outputs,
+            results=results,
+            symbols=inputs.known_symbols(),
+            is_random=self.is_random,
+            lazy=[i for i, node in enumerate(placeholders) if self.is_lazy(node)],
+            layouts=inputs.layouts,
+            gpu=self.gpu,
+            is_mixed=self.gpu is not None and (inputs.is_any_on_cpu or any(are_on_cpu)),
+            draws_on_gpu=self.draws_on_gpu,
+            updates=plan.updates,
+            storage_offsets={placeholders.index(node): first for node, first in self.storage_offsets.items()},
+        )
+
+    def is_lazy(self, node: torch.fx.Node) -> bool:
+        """Whether elements of the input may be still to be conjugated or negated. A tangent's may be in any call, which neither its fake
+        tensor nor a guard tells."""
+        value = node.meta.get("val")
+        return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg() or self.is_tangent(node))
+
+    def input(self, inputs: _Inputs, position: int, node: torch.fx.Node, is_used: bool) -> None:
+        """Adds a placeholder to the inputs."""
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            self.shape_env = value.node.shape_env
+            expr = expression(value)
+            if isinstance(expr, sympy.Symbol):
+                inputs.numbers.setdefault(expr, position)
+        if not isinstance(value, torch.Tensor):
+            return
+        if is_used and node in self.frozen:
+            self.names[node] = self.constant(self.frozen[node], node.name)
+        elif is_used:
+            keeps = dims_in_memory(value)
+            if keeps is None:
+                self.memory_of_views_unknown = True
+            try:
+                inputs.header.append(f"{_name(node.name)}: {self.type_of(value, keeps is not None)}")
+            except Refused as refused:
+                refused.node = node
+                raise
+            self.names[node] = node.name
+            inputs.taken.append(position)
+            inputs.layouts[position] = keeps or tuple(range(value.ndim))
+            inputs.is_any_on_cpu |= value.device.type == "cpu"
+            for size in (*value.shape, *value.stride()):
+                inputs.of_shapes |= getattr(expression(size), "free_symbols", set())
+        for d, size in enumerate(value.shape):
+            expr = expression(size)
+            if not isinstance(expr, int) and expr.is_symbol:
+                inputs.sizes.setdefault(expr, (position, d, 1, 0))
+            elif (found := symbol_in_size(expr)) is not None:
+                inputs.parts_of_sizes.setdefault(found[0], (position, d, *found[1:]))
+
+    def bind_numbers(self, inputs: _Inputs, placeholders: list[torch.fx.Node]) -> list[str]:
+        """Adds numbers that no size tells to the inputs, and gives the lines that make them symbols. They come in as tensors of rank 0;
+        those that shapes of tensors are checked with, which a call needs before anything is computed, as the size of a tensor without
+        elements."""
+        taken = set(inputs.taken)
+        defined = {symbol for symbol, (position, *_) in inputs.sizes.items() if position in taken}
+        bindings: list[str] = []
+        for symbol in list(self.symbols):
+            if symbol in defined or symbol not in inputs.numbers:
+                continue
+            position = inputs.numbers[symbol]
+            name = placeholders[position].name
+            inputs.taken.append(position)
+            if symbol in inputs.of_shapes and self.is_size(symbol):
+                inputs.header.append(f"{_name(name)}: u8[{symbol}, 0]")
+                continue
+            inputs.header.append(f"{_name(name)}: {'f64' if is_float_symbol(symbol) else 'i64'}[]")
+            bindings += self.float_binding(symbol, name) if is_float_symbol(symbol) else [f"  sym {symbol} = {_name(name)}"]
+            inputs.is_any_on_cpu = True
+        return bindings
 
     def is_size(self, symbol: Any) -> bool:
         """Whether the symbol of an argument of a program for the CPU can be a tensor's size."""
@@ -785,116 +642,6 @@ class _Writer:
         self.body.append(f"  {_name(permuted)}: {kind} = aten::permute({name}, [{', '.join(map(str, order))}])")
         return _name(permuted)
 
-    def plan_outputs(self, output: torch.fx.Node, placeholders: list[torch.fx.Node]) -> tuple[list[Output], list[torch.fx.Node]]:
-        positions = {node: i for i, node in enumerate(placeholders)}
-        outputs: list[Output] = []
-        computed: dict[torch.fx.Node, int] = {}
-        listed = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
-        tensors = dict.fromkeys(filter(gives_tensor, listed))
-        bases = collections.Counter(base_of(node) for node in tensors)
-        for node in listed:
-            value = node.meta.get("val") if isinstance(node, torch.fx.Node) else node
-            if not isinstance(value, torch.Tensor):
-                outputs.append(self.plan_number(node, value, positions))
-            elif node in positions:
-                outputs.append(Output("argument", positions[node]))
-            elif node in computed:
-                outputs.append(Output("of_output", computed[node]))
-            else:
-                outputs.append(self.plan_tensor(node, value, positions, bases))
-                if outputs[-1].kind == "program":
-                    computed[node] = len(outputs) - 1
-        # What several outputs are views of, or one that leaves gaps, is computed as a whole; nobody else gets it.
-        self.hidden = {}
-        for output_of in outputs:
-            if output_of.kind == "view_of" and output_of.value not in computed and output_of.value not in self.hidden:
-                self.hidden[output_of.value] = self.with_gaps(output_of.value, output_of.value.meta["val"])
-        for output_of in outputs:
-            if output_of.kind != "view_of":
-                continue
-            base, output_of.value = output_of.value, None
-            output_of.kind = "view_of_result"
-            output_of.base = outputs[computed[base]] if base in computed else self.hidden[base]
-        return outputs, [*computed, *self.hidden]
-
-    def plan_updates(self, outputs: list[Output], placeholders: list[torch.fx.Node]) -> list[Update]:
-        """Those of the graph. New values that no output is are results of their own."""
-        positions = {node: i for i, node in enumerate(placeholders)}
-        made = {each.value: each for each in outputs if each.kind == "program"} | self.hidden
-        updates = []
-        for node in filter(is_update, self.gm.graph.nodes):
-            given, value = node.args[:2]
-            held, new = given.meta["val"], value.meta["val"]
-            is_own = value not in made
-            if is_own:
-                self.updated.setdefault(value, (Output("program", value=value), dims_in_memory(held) if held.ndim == new.ndim else None))
-            is_plain = held.dtype == new.dtype and list(map(expression, held.shape)) == list(map(expression, new.shape))
-            is_lazy = any(each.is_conj() or each.is_neg() for each in (held, new)) or self.is_tangent(given)
-            result = self.updated[value][0] if is_own else made[value]
-            updates.append(Update(positions[given], result, is_own, is_plain and not is_lazy))
-        return updates
-
-    def are_known(self, *expressions: Any) -> bool:
-        """Whether the arguments of a call tell these."""
-        if self.argument_symbols is None:
-            self.argument_symbols = set()
-            for node in self.gm.graph.nodes:
-                value = node.meta.get("val") if node.op == "placeholder" else None
-                candidates = value.shape if isinstance(value, torch.Tensor) else [value]
-                for each in candidates:
-                    found = symbol_in_size(expression(each)) if isinstance(value, torch.Tensor) else None
-                    self.argument_symbols |= {found[0]} if found else {expression(each)}
-        return all(getattr(each, "free_symbols", set()) <= self.argument_symbols for each in expressions)
-
-    def plan_number(self, node: Any, value: Any, positions: dict) -> Output:
-        if isinstance(node, torch.fx.Node) and node in positions:
-            return Output("argument", positions[node])
-        if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(node, torch.fx.Node):
-            if not self.are_known(expression(value)):
-                raise Refused("a number that is read out of a tensor is not supported as a result", node)
-            return Output("number", value=expression(value))
-        if value is None or isinstance(value, (int, float, bool)):
-            return Output("number", value=value)
-        raise Refused(f"outputs of type {type(value).__name__} are not supported", node if isinstance(node, torch.fx.Node) else None)
-
-    def plan_tensor(self, node: torch.fx.Node, value: torch.Tensor, positions: dict, bases: dict) -> Output:
-        base = base_of(node)
-        made = self.with_gaps(node, value)
-        if node.meta.get(APART) or base is node or base.op not in ("placeholder", "call_function") or not gives_tensor(base):
-            return made
-        held = base.meta["val"]
-        is_input = base in positions
-        numbers = [expression(number) for number in (*value.shape, *value.stride(), value.storage_offset(), held.storage_offset())]
-        if held.dtype != value.dtype or (is_input and self.is_tangent(base)) or not self.are_known(*numbers):
-            return made
-        if value.is_conj() != held.is_conj() or value.is_neg() != held.is_neg():
-            return made
-        if is_input:
-            for viewing in filter(takes_by_place, views_to_base(node)):
-                self.offset_in_base(viewing)
-        else:
-            has_gaps = dims_in_memory(held) is None
-            if has_gaps and not self.with_gaps(base, held).stride:
-                return made
-            if bases[base] == 1 and dims_in_memory(value) is not None:
-                return made
-        return Output(
-            "view" if is_input else "view_of",
-            positions.get(base, -1),
-            value=None if is_input else base,
-            size=tuple(expression(s) for s in value.shape),
-            stride=tuple(expression(s) for s in value.stride()),
-            offset=expression(value.storage_offset()) - expression(held.storage_offset()),
-        )
-
-    def with_gaps(self, node: torch.fx.Node, value: torch.Tensor) -> Output:
-        """A result of the program; where PyTorch's leaves gaps in memory, with its strides."""
-        made = Output("program", value=node)
-        numbers = [expression(number) for number in (*value.shape, *value.stride())]
-        if dims_in_memory(value) is None and 0 not in value.stride() and self.are_known(*numbers):
-            made.stride = tuple(numbers[value.ndim :])
-        return made
-
 
 def _bound(value: Any, otherwise: str) -> str:
     try:
@@ -908,57 +655,6 @@ def _attribute(module: Any, path: str) -> Any:
     for part in path.split("."):
         module = getattr(module, part)
     return module
-
-
-def is_update(node: torch.fx.Node) -> bool:
-    """Whether the node is copy_(input of the graph, its new value)."""
-    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder" and isinstance(node.args[1], torch.fx.Node)
-
-
-def viewed_by(node: torch.fx.Node) -> torch.fx.Node | None:
-    """What the node is a view of; None where it is none."""
-    if node.op != "call_function":
-        return None
-    viewing = node.args[0] if node.target is operator.getitem else node
-    if not isinstance(viewing, torch.fx.Node) or not isinstance(viewing.target, torch._ops.OpOverload):
-        return None
-    returns = viewing.target._schema.returns
-    if not returns or returns[0].alias_info is None or returns[0].alias_info.is_write:
-        return None
-    return viewing.args[0] if isinstance(viewing.args[0], torch.fx.Node) else None
-
-
-def base_of(node: torch.fx.Node) -> torch.fx.Node:
-    """What the node is a view of, through any number of views; itself where it is none."""
-    return views_to_base(node)[-1]
-
-
-def views_to_base(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The node, what it is a view of, and so on, down to base_of(node)."""
-    views = [node]
-    while (viewed := viewed_by(views[-1])) is not None:
-        views.append(viewed)
-    return views
-
-
-def takes_by_place(node: torch.fx.Node) -> bool:
-    """Whether the node takes elements by their place in memory."""
-    return isinstance(node.target, torch._ops.OpOverload) and operator_name(node.target) in MEMORY_VIEWS
-
-
-def _needed(roots: list[torch.fx.Node], graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """The nodes that the roots depend on, and those with effects of their own."""
-    needed = set(roots)
-    for node in reversed(graph.nodes):
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            schema = node.target._schema
-            if is_update(node):
-                continue
-            if schema.is_mutable or (not schema.returns and operator_name(node.target) not in _STATEMENTS):
-                needed.add(node)
-        if node in needed:
-            needed.update(node.all_input_nodes)
-    return needed
 
 
 def write_graph(

@@ -21,8 +21,9 @@ from torch._functorch._aot_autograd.schemas import OutputType
 
 from .control_flow import gives_tensor
 from . import updates
-from .graph_text import APART, WRITTEN_LATER, base_of, dims_in_memory
+from .nodes import APART, WRITTEN_LATER, base_of
 from .runtime import CallError
+from .strides import dims_in_memory
 
 
 def _known() -> Any:

@@ -10,7 +10,8 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from .. import errors
 from . import gpu
-from .graph_text import GraphText, Output
+from .graph_text import GraphText
+from .outputs import Output
 
 _print = PythonPrinter().doprint
 
@@ -103,20 +104,23 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
     is_kept = kind == "forward"
     is_on_gpu = program is not None and graph.gpu is not None and program.is_for_gpu
     if program is not None:
+        program.set_inputs(graph.inputs)
         program.set_outputs(
             [result.dtype for result in graph.results],
             [list(result.place) for result in graph.results],
             [result.dtype.is_complex for result in graph.results],
             [_known_sizes(result) for result in graph.results],
         )
+    num_given = len(graph.results)
     copied_by_program = [] if graph.gpu is not None else [u for u in graph.updates if u.is_plain and u.position not in graph.lazy]
     if copied_by_program:
         given = {id(output) for output in (*graph.outputs, *(output.base for output in graph.outputs))}
         given |= {id(update.result) for update in graph.updates if not update.is_own or update not in copied_by_program}
+        while num_given > 0 and id(graph.results[num_given - 1]) not in given:
+            num_given -= 1
         program.set_updates(
             [update.result.index for update in copied_by_program],
             [update.position for update in copied_by_program],
-            graph.inputs,
             [id(result) in given for result in graph.results],
             copy_update,
         )
@@ -150,10 +154,10 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
         seed = "-1" if not graph.is_random else f"draw_gpu_seed({graph.gpu})" if graph.draws_on_gpu else "draw_seed()"
         if is_on_gpu:
             seed = f"-1 if is_capturing() else {seed}" if graph.is_random else seed
-            lines += ["    try:", f"        made, instead = run({given}, inputs, {seed})"]
+            lines += ["    try:", f"        made, instead = run({given}, {seed})"]
             lines += ["        if made is None:", "            args.clear()", "            return instead"]
         else:
-            lines += ["    try:", f"        made = run({given}, inputs, {seed})"]
+            lines += ["    try:", f"        made = run({given}, {seed})"]
         lines += ["    except InputError as error:", "        raise CallError(str(error)) from error"]
     for update in graph.updates:
         if update not in copied_by_program:
@@ -170,13 +174,15 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
     for i in sorted({output.index for output in graph.outputs if output.kind in ("argument", "view")}):
         lines.append(f"    a{i} = args[{i}]")
     lines.append("    args.clear()")
-    lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
-    lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
+    if texts == [f"made[{i}]" for i in range(num_given)]:
+        lines.append("    return made")
+    else:
+        lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
+        lines.append(f"    return [{', '.join(f'o{i}' for i in range(len(texts)))}]")
     scope = {
         "run": gpu.run_on(graph.gpu, program.call, eager, graph.layouts) if is_on_gpu else program.call if program is not None else None,
         "is_capturing": torch._C._cuda_isCurrentStreamCapturing if is_on_gpu else None,
         "draw_gpu_seed": gpu.draw_seed,
-        "inputs": graph.inputs,
         "math": math,  # of the printed expressions, as torch is
         "torch": torch,
         "draw_seed": draw_seed,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from .graph_text import base_of, is_update
+from .nodes import base_of, is_update
 
 _ORDER = (0, 2, 3, 1)  # dims from the outermost in memory on
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.fx
 
-from .graph_text import APART, WRITTEN_LATER, base_of, is_update, viewed_by
+from .nodes import APART, WRITTEN_LATER, base_of, is_update, viewed_by
 
 
 class Update(NamedTuple):
