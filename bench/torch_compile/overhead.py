@@ -1,11 +1,12 @@
 """What a call of torch.compile(backend="toroid") costs beside its work: tiny models, beside Inductor and eager PyTorch.
 
-    python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--processes N] [--rounds N] [--seconds S]
-                                           [--threads N] [--cache FOLDER] [--json FILE]
+    python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--processes N] [--at-once N] [--after PID]
+                                           [--rounds N] [--seconds S] [--threads N] [--cache FOLDER] [--json FILE]
 
 Of each case each backend has `--processes` processes, which compile it. Then all are timed in turns, `--rounds` times for `--seconds` each:
 the time of a call by a process, with Dynamo's guards and AOTAutograd's part, is the least of its rounds' medians. A process is a tenth
-faster or slower than another one by how its memory happens to lie, so the median of a backend's processes counts. --cache keeps what is
+faster or slower than another one by how its memory happens to lie, so the median of a backend's processes counts. `--at-once` cases are
+compiled at once, on a machine of many processors, and timed one after the other when the process `--after` has ended. --cache keeps what is
 compiled for later runs.
 """
 
@@ -19,6 +20,7 @@ import multiprocessing
 import os
 import statistics
 import tempfile
+import time
 from typing import Callable
 
 fork = multiprocessing.get_context("fork")
@@ -149,23 +151,27 @@ class _Worker:
         self.medians.append(self.answer())
 
 
-def measure(name: str, backends: list[str], folder: str, arguments: argparse.Namespace) -> dict[str, float]:
-    """Seconds of a call by backend. Throws RuntimeError where one fails."""
+def _prepared(names: list[str], backends: list[str], folder: str, arguments: argparse.Namespace) -> dict[str, list[_Worker]]:
+    """Of each case its processes, ready to be timed. Throws RuntimeError where one fails."""
+    workers: dict[str, list[_Worker]] = {name: [] for name in names}
+    for count in (1, arguments.processes - 1):  # the others find in the caches what the first ones compile
+        new = [_Worker(name, backend, arguments.threads, folder) for name in names for _ in range(count) for backend in backends]
+        for worker in new:
+            workers[worker.name].append(worker)
+        for worker in new:
+            worker.answer()
+    return workers
+
+
+def _timed(workers: list[_Worker], backends: list[str], arguments: argparse.Namespace) -> dict[str, float]:
+    """Seconds of a call of one case by backend."""
     import steady
 
-    workers: list[_Worker] = []
-    try:
-        for count in (1, arguments.processes - 1):  # the others find in the caches what the first ones compile
-            new = [_Worker(name, backend, arguments.threads, folder) for _ in range(count) for backend in backends]
-            workers += new
-            for worker in new:
-                worker.answer()
-        steady.take_turns(workers, arguments.rounds, arguments.seconds)
-        return {backend: statistics.median(min(w.medians) for w in workers if w.backend == backend) for backend in backends}
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.join()
+    steady.take_turns(workers, arguments.rounds, arguments.seconds)
+    for worker in workers:
+        worker.process.kill()
+        worker.process.join()
+    return {backend: statistics.median(min(w.medians) for w in workers if w.backend == backend) for backend in backends}
 
 
 def main() -> None:
@@ -173,6 +179,8 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=["*"])
     parser.add_argument("--backends", default="toroid,inductor,eager")
     parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--after", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=2)
@@ -191,9 +199,15 @@ def main() -> None:
         pick_vec_isa()
     names = [name for name in cases() if any(fnmatch.fnmatch(name, pattern) for pattern in arguments.cases)]
     found: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            times = found[name] = measure(name, backends, arguments.cache or folder, arguments)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        stack.callback(lambda: [child.kill() for child in fork.active_children()])  # where one of them failed
+        ready: dict[str, list[_Worker]] = {}
+        for i, name in enumerate(names):
+            if name not in ready:
+                ready = _prepared(names[i : i + arguments.at_once], backends, arguments.cache or folder, arguments)
+                while arguments.after and os.path.exists(f"/proc/{arguments.after}"):
+                    time.sleep(0.1)
+            times = found[name] = _timed(ready[name], backends, arguments)
             print(f"{name:30}" + "".join(f" {backend} {1e6 * times[backend]:7.1f} us" for backend in backends), end="")
             others = [backend for backend in backends if "toroid" in times and backend != "toroid"]
             print("".join(f" {other}/toroid {times[other] / times['toroid']:.2f}" for other in others), flush=True)

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import pytest
 
@@ -334,6 +335,37 @@ def test_batch_norms_of_16_bits(dtype):
         y.backward(given)
         results.append((y, own.grad, each.weight.grad, each.bias.grad, each.running_mean, each.running_var))
     close(results[1], results[0], 2e-3 if dtype == torch.float16 else 2e-2)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_share_no_memory(dynamic):
+    """PyTorch keeps them as they come, and adds to them in place."""
+
+    def by_an_eager_operator(a, b):
+        return HalfSquare.apply(a.view(12) + b)
+
+    cases = (
+        (lambda a, b: (a.view(12) + b).sin(), (3, 4), (12,)),
+        (lambda a, b: (a.t() + b).sin(), (3, 4), (4, 3)),
+        (lambda a, b, c: ((a.view(3, 4) + b).t() + c).sin(), (12,), (3, 4), (4, 3)),
+        (lambda a, b, c: (a + torch.cat([b, c], 1)).sin(), (4, 6), (4, 3), (4, 3)),
+        (lambda a, b, c: torch.stack([b, c], 1).sin() + a, (1,), (4, 3), (4, 3)),
+        (by_an_eager_operator, (3, 4), (12,)),
+    )
+    for function, *shapes in cases:
+        torch._dynamo.reset()
+        found = []
+        for call in (function, torch.compile(function, backend="toroid", dynamic=dynamic)):
+            torch.manual_seed(0)
+            given = [torch.randn(shape, requires_grad=True) for shape in shapes]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", backend.FallbackWarning)
+                for _ in range(2):
+                    call(*given).sum().backward()
+            for each in given:
+                each.grad.mul_(0.5)
+            found.append([each.grad for each in given])
+        close(found[1], found[0])
 
 
 def test_gradients_that_are_still_to_be_conjugated_or_negated():

@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, errors
-from . import attention, attention_dropout, gpu, input_aliases, saved_layouts, updates
+from . import attention, attention_dropout, gpu, gradients, input_aliases, saved_layouts, updates
 from .fallback import AS_ASKED, cut, keep_traced_layouts, names_in_memory, tell, tell_whole, why_not
 from .graph_text import GraphText, write_graph
 from .nodes import Refused
@@ -149,6 +149,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, inputs: list, kind: str, options:
     attention_dropout.mark_whole(gm)
     if kind == "backward":
         saved_layouts.take_inputs(gm, inputs)
+        gradients.lie_apart(gm)
     elif kind == "forward":
         input_aliases.copy_what_is_kept(gm)
         input_aliases.keep_views_apart(gm)
