@@ -243,48 +243,40 @@ def test_a_gradient_is_told_of_writes_by_the_graph():
             result.backward()
 
 
-def test_a_backward_pass_that_writes():
-    class Counted(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x, count):
-            context.count = count
-            return x * 2
+class Counted(torch.autograd.Function):
+    """x * 2, whose gradient writes to count, and lies by strides that its sizes are in."""
 
-        @staticmethod
-        def backward(context, gradient):
-            context.count.add_(1)
-            return gradient * 3, None
+    @staticmethod
+    def forward(context, x, count):
+        context.count = count
+        return x * 2
 
+    @staticmethod
+    def backward(context, gradient):
+        context.count.add_(1)
+        rows, columns = gradient.shape
+        return torch.empty_strided((rows, columns), (columns * 2, 2)).copy_(gradient * 3), None
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_backward_pass_that_writes(dynamic):
     def function(x, count):
         return Counted.apply(x, count).sin()
 
-    same(function, lambda: ((torch.randn(4, requires_grad=True), (count := torch.zeros(3))), [count]), trains=True)
+    same(function, lambda: ((torch.randn(4, 6, requires_grad=True), (count := torch.zeros(3))), [count]), dynamic, trains=True)
 
 
-def test_another_gradient_notices_what_a_backward_pass_writes():
-    class Spread(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x, count):
-            context.count = count
-            return x * 2
-
-        @staticmethod
-        def backward(context, gradient):
-            context.count.add_(1)
-            rows, columns = gradient.shape
-            spread = torch.empty_strided((rows, columns), (columns * 2, 2))  # strides that a symbol is in
-            return spread.copy_(gradient), None
-
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_another_gradient_notices_what_a_backward_pass_writes(dynamic):
     def function(x, count):
-        return Spread.apply(x, count)
+        return Counted.apply(x, count)
 
-    for dynamic in (False, True):
-        x, count = torch.randn(4, 6, requires_grad=True), torch.randn(6)
-        z = (x * count).sum()
-        compiled(function, dynamic=dynamic)(x, count).sum().backward()
-        assert count._version == 1
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            z.backward()
+    x, count = torch.randn(4, 6, requires_grad=True), torch.randn(6)
+    z = (x * count).sum()
+    compiled(function, dynamic=dynamic)(x, count).sum().backward()
+    assert count._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
 
 
 def test_what_both_passes_write_to():
@@ -432,6 +424,15 @@ def test_tensors_of_inference_mode():
             state, x = torch.zeros(4), torch.ones(4)
             close(call(state, x), torch.full((4,), 2.0))
             close(state, torch.ones(4))
+    with torch.inference_mode():
+        state = torch.zeros(4)
+        close(call(state, x), torch.full((4,), 2.0))
+    for x in (torch.ones(4), torch.ones(4, requires_grad=True)):  # a graph of inference, and one of training
+        for each in (function, call):
+            with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode is not allowed"):
+                each(state, x)
+    with torch.inference_mode():  # the graph of before serves again
+        close(call(torch.ones(4), torch.ones(4)), torch.full((4,), 4.0))
 
 
 def test_memory_that_an_input_is_given():

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from . import attention, attention_dropout, common_subexpressions, updates
 from .compile import compile_fx_graph
+from .inference_tensors import refuse_writes
 from .nodes import WRITTEN_LATER, base_of, is_update
 from .options import read_options
 
@@ -33,15 +34,15 @@ def _is_full_graph() -> bool:
         return False
 
 
-def _parameters(gm: torch.fx.GraphModule, example_inputs: list) -> list:
-    """Of the inputs that AOTAutograd's graph will have, the parameters and buffers of modules."""
-    own = [*gm.parameters(), *gm.buffers()]
-    placeholders = gm.graph.find_nodes(op="placeholder")
-    found: list = list(own)
-    for node, example in zip(placeholders, example_inputs):
+def _given(gm: torch.fx.GraphModule, example_inputs: list) -> tuple[list, list]:
+    """Of the inputs that AOTAutograd's graph will have, the parameters and buffers of modules, and the tensors of inference mode. None in
+    the places of others."""
+    parameters: list = [*gm.parameters(), *gm.buffers()]
+    given = [*parameters, *example_inputs]
+    for node, example in zip(gm.graph.find_nodes(op="placeholder"), example_inputs):
         is_static = "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}) or isinstance(example, torch.nn.Parameter)
-        found.append(example if is_static and isinstance(example, torch.Tensor) else None)
-    return found
+        parameters.append(example if is_static and isinstance(example, torch.Tensor) else None)
+    return parameters, [each if isinstance(each, torch.Tensor) and each.is_inference() else None for each in given]
 
 
 def _partition(keeps_random: bool) -> Callable:
@@ -149,10 +150,14 @@ def backend(
     if _is_full_graph():
         chosen = dataclasses.replace(chosen, fallback=False)
 
-    parameters = _parameters(gm, example_inputs) if chosen.freezing else None
+    parameters, of_inference = _given(gm, example_inputs)
 
     def compiler(kind: str) -> Callable:
-        return lambda graph, inputs: compile_fx_graph(graph, inputs, kind, chosen, parameters)
+        def compile(graph: torch.fx.GraphModule, inputs: list) -> Callable:
+            call = compile_fx_graph(graph, inputs, kind, chosen, parameters if chosen.freezing else None)
+            return call if kind == "backward" else refuse_writes(graph, call, of_inference)
+
+        return compile
 
     return _through_autograd(
         gm,
