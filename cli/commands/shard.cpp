@@ -29,20 +29,31 @@ int64_t weights_bytes(const Program& program) {
 // The plan, as a file of rules that gives the same one.
 void print_plan(const Program& part, const shard::Plan& plan, int processes, int64_t whole_bytes) {
   std::set<std::string> named;
+  std::set<ConstantId> whole;  // for parts of a batch
   size_t width = 0;
   const auto name_of = [&](const shard::WeightUse& use) { return part.constant(use.weights[0]).name; };
   for (const shard::WeightUse& use : plan.products) width = std::max(width, name_of(use).size());
   for (const shard::WeightUse& use : plan.products) {
     const std::string name = name_of(use);
+    if (use.by_batch) {
+      for (ConstantId id : use.weights) whole.insert(id);
+    }
     if (name.empty() || !named.insert(name).second) continue;
     fmt::print("{:<{}}  {:<10}  # {}\n", name, width,
                use.by_rows      ? "rows"
                : use.by_columns ? "columns"
+               : use.by_batch   ? "batch"
                                 : "replicated",
                to_string(part.constant(use.weights[0]).type));
   }
   for (const auto& [id, sharding] : plan.buffers) {
     fmt::print("# the state '{}' is cut along dim {}\n", part.constant(id).name, sharding.dim);
+  }
+  if (!whole.empty()) {
+    int64_t bytes = 0;
+    for (ConstantId id : whole) bytes += bytes_of(part.constant(id));
+    fmt::print("# batch: each process has the whole weight, and a part of the batch; that takes {:.1f} MB more than parts of weights\n",
+               static_cast<double>(bytes - bytes / processes) / 1e6);
   }
   fmt::print("# {} processes, each with {:.1f} MB of {:.1f} MB of weights; reductions in a call: {}, gathers: {}, of {:.1f} MB\n",
              processes, static_cast<double>(weights_bytes(part)) / 1e6, static_cast<double>(whole_bytes) / 1e6, plan.reductions,

@@ -16,6 +16,7 @@
 #include "passes/fold_constants.h"
 #include "passes/merge_products.h"
 #include "passes/shard/micro_batches.h"
+#include "passes/shard/swap_rows.h"
 #include "passes/shard/swap_sums.h"
 #include "support/hash.h"
 
@@ -60,6 +61,8 @@ constexpr Pass kPasses[] = {
     {"merge-products", "products of one left side by constants become one", true, merge_products},
     // Behind what computes small masks.
     {"fold-masks", "attention's masks that are true everywhere or a triangle", true, without_costs<fold_masks>},
+    // Behind what makes products larger: it splits them.
+    {"swap-rows", "two processes swap rows that they gather and sums that they scatter, beside products of others", true, swap_rows},
     // Behind what makes products larger: halves are weighed by their times.
     {"split-batch", "compute for one half of a batch while the other one's is communicated", true, split_batch},
     // Behind it: it knows reductions, and halves are what is large enough or not.

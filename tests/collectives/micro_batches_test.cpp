@@ -1,11 +1,12 @@
-// Batches in halves, of which one is computed while the other one is communicated, and swaps in the place of sums: the order of a program,
-// its results, and when it stays.
+// Batches in halves, of which one is computed while the other one is communicated, swaps in the place of sums, and rows that two processes
+// swap: the order of a program, its results, and when it stays.
 #include "passes/shard/micro_batches.h"
 #include "collectives/ranks_for_test.h"
 #include "graph/verify.h"
 #include "passes/dead_code.h"
 #include "passes/decompose/engine/decompose.h"
 #include "passes/shard/shard.h"
+#include "passes/shard/swap_rows.h"
 #include "passes/shard/swap_sums.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/device_tensor.h"
@@ -51,11 +52,12 @@ std::string layers() {
 // Computation and communication that take long, and kernels that start at once.
 constexpr shard::Costs kSlow = {.operations_per_s = 100, .memory_bytes_per_s = 1e12, .link_bytes_per_s = 10, .latency_s = 0};
 
-Program own_part_of(const std::string& text, int rank, int processes = 2) {
+Program own_part_of(const std::string& text, int rank, int processes = 2, const std::string& rules = "") {
   Program program = parse_text(text);
   decompose(program);
   remove_dead_code(program);
-  shard_program(program, {.processes = processes, .rank = rank, .costs = {.link_bytes_per_s = 1e18, .latency_s = 0}});
+  shard_program(program,
+                {.processes = processes, .rank = rank, .rules = rules, .costs = {.link_bytes_per_s = 1e18, .latency_s = 0}});
   return program;
 }
 
@@ -115,15 +117,7 @@ TEST(SwapSums, AddWhereTheSumIsRead) {
 // Turns of halves, and with them swaps in the place of sums.
 class TwoProcesses : public testing::TestWithParam<bool> {};
 
-TEST_P(TwoProcesses, ComputeWhatTheWholeDoes) {
-  const std::string text = layers();
-  std::vector<CompiledModel> models;
-  for (int rank = 0; rank < 2; ++rank) {
-    Program part = own_part_of(text, rank);
-    ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
-    ASSERT_EQ(swap_sums(part, GetParam() ? kSwapsAll : PassCosts()), GetParam());
-    models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
-  }
+void expect_results_of(const std::string& text, const std::vector<CompiledModel>& models) {
   const CompiledModel whole = TestSession::get().compile(parse_text(text), {.optimization = 1});
   std::vector<double> x, y;
   for (int i = 0; i < 96; ++i) x.push_back(i % 11 * 0.1 - 0.5);
@@ -138,7 +132,56 @@ TEST_P(TwoProcesses, ComputeWhatTheWholeDoes) {
       2);
 }
 
+TEST_P(TwoProcesses, ComputeWhatTheWholeDoes) {
+  const std::string text = layers();
+  std::vector<CompiledModel> models;
+  for (int rank = 0; rank < 2; ++rank) {
+    Program part = own_part_of(text, rank);
+    ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+    ASSERT_EQ(swap_sums(part, GetParam() ? kSwapsAll : PassCosts()), GetParam());
+    models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
+  }
+  expect_results_of(text, models);
+}
+
 INSTANTIATE_TEST_SUITE_P(MicroBatches, TwoProcesses, testing::Bool());
+
+// ---- rows of two processes
+
+constexpr const char* kFirstByBatch = "a batch\nb batch";
+
+TEST(SwapRows, PutsProductsOfOthersBesideSwaps) {
+  Program part = own_part_of(layers(), 0, 2, kFirstByBatch);
+  EXPECT_EQ(order_of(part), "product6 product6 sum12 product12 product12 sum6 sum3 sum4");
+  EXPECT_FALSE(swap_rows(part, {})) << "nobody says that GPUs copy";
+  EXPECT_FALSE(swap_rows(part, {.swapped_from_bytes = 193})) << "there are 2 x 3 x 8 floats";
+  EXPECT_TRUE(swap_rows(part, {.swapped_from_bytes = 192}));
+  verify(part, Level::Core);
+  EXPECT_EQ(order_of(part), "product6 product6 swap6 product6 product6 product6 swap6 product6 sum3 swap2");
+  // Of the second layer's products the two in between are of the other process's rows.
+  std::vector<bool> reads_swapped;
+  std::set<ValueId> follows;
+  for (const Node& node : part.graph.nodes()) {
+    const bool reads = std::ranges::any_of(node.inputs, [&](ValueId input) { return follows.contains(input); });
+    if (std::holds_alternative<Matmul>(node.op)) reads_swapped.push_back(reads);
+    const bool is_first_swap = is_library(node.op, "collectives.swap") && follows.empty();
+    if (is_first_swap || (reads && !is_collective(node.op))) follows.insert(node.outputs[0]);
+  }
+  EXPECT_EQ(reads_swapped, (std::vector<bool>{false, false, false, true, true, false}));
+  Program of_four = own_part_of(layers(), 0, 4, kFirstByBatch);
+  EXPECT_FALSE(swap_rows(of_four, kSwapsAll)) << "a swap is of two";
+}
+
+TEST(SwapRows, ComputesWhatTheWholeDoes) {
+  const std::string text = layers();
+  std::vector<CompiledModel> models;
+  for (int rank = 0; rank < 2; ++rank) {
+    Program part = own_part_of(text, rank, 2, kFirstByBatch);
+    ASSERT_TRUE(swap_rows(part, kSwapsAll));
+    models.push_back(TestSession::get().compile(std::move(part), {.optimization = 1}));
+  }
+  expect_results_of(text, models);
+}
 
 // Layers with residuals, whose second products are by rows, of a batch of 4; 16-bit floats, which products in tiles take.
 std::string deep_layers(int layers) {

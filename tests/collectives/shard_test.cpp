@@ -37,7 +37,8 @@ struct ShardCase {
   std::string name;
   std::vector<std::string> constants;
   std::string graph;
-  // Of the part of one of four processes: how often it adds and gathers, and its constants in order of their names.
+  // Of the part of one of four processes: how often it adds, or scatters what is added, and gathers, and its constants in order of their
+  // names.
   int reductions, gathers;
   std::vector<std::string> parts;
   std::string rules = {};
@@ -209,6 +210,74 @@ graph(x: f32[s0, 8]) {
      0,
      {"a: f32[8, 3]", "b: f32[8, 8]"},
      "a rows  # of a product\n\nb* replicated\n"},
+    {"attention_by_batch_and_perceptron_by_weights",
+     {"q: f32[16, 8]", "k: f32[16, 8]", "v: f32[16, 8]", "o: f32[8, 16]", "up: f32[16, 8]", "down: f32[8, 16]", "norm: f32[8]"},
+     R"(graph(x: f32[8, 3, 8], mask: f32[1, 1, 3, 3]) {
+  wq: f32[16, 8] = constant(0)
+  wk: f32[16, 8] = constant(1)
+  wv: f32[16, 8] = constant(2)
+  wo: f32[8, 16] = constant(3)
+  wu: f32[16, 8] = constant(4)
+  wd: f32[8, 16] = constant(5)
+  n: f32[8] = constant(6)
+  h: f32[8, 3, 8] = aten::layer_norm(x, [8], n)
+  q0: f32[8, 3, 16] = aten::linear(h, wq)
+  k0: f32[8, 3, 16] = aten::linear(h, wk)
+  v0: f32[8, 3, 16] = aten::linear(h, wv)
+  q1: f32[8, 3, 4, 4] = aten::view(q0, [8, 3, 4, 4])
+  k1: f32[8, 3, 4, 4] = aten::view(k0, [8, 3, 4, 4])
+  v1: f32[8, 3, 4, 4] = aten::view(v0, [8, 3, 4, 4])
+  q: f32[8, 4, 3, 4] = aten::transpose.int(q1, 1, 2)
+  k: f32[8, 4, 3, 4] = aten::transpose.int(k1, 1, 2)
+  v: f32[8, 4, 3, 4] = aten::transpose.int(v1, 1, 2)
+  m: f32[8, 4, 3, 3] = aten::expand(mask, [8, 4, 3, 3])
+  a0: f32[8, 4, 3, 4] = aten::scaled_dot_product_attention(q, k, v, m)
+  a1: f32[8, 3, 4, 4] = aten::transpose.int(a0, 1, 2)
+  a: f32[8, 3, 16] = aten::reshape(a1, [8, 3, 16])
+  b: f32[8, 3, 8] = aten::linear(a, wo)
+  c: f32[8, 3, 8] = aten::add.Tensor(b, x)
+  d: f32[8, 3, 8] = aten::layer_norm(c, [8], n)
+  e: f32[8, 3, 16] = aten::linear(d, wu)
+  f: f32[8, 3, 16] = aten::gelu(e)
+  g: f32[8, 3, 8] = aten::linear(f, wd)
+  y: f32[8, 3, 8] = aten::add.Tensor(g, c)
+  return y
+})",
+     1,
+     2,
+     {"down: f32[8, 4]", "k: f32[16, 8]", "norm: f32[8]", "o: f32[8, 16]", "q: f32[16, 8]", "up: f32[4, 8]", "v: f32[16, 8]"},
+     "q batch\nk batch\nv batch\no batch\n"},
+    {"batch_that_is_mixed_in_between",
+     {"v: f32[8, 8]", "w: f32[8, 8]", "u: f32[8, 8]"},
+     R"(graph(x: f32[4, 3, 8]) {
+  v: f32[8, 8] = constant(0)
+  w: f32[8, 8] = constant(1)
+  u: f32[8, 8] = constant(2)
+  a: f32[4, 3, 8] = aten::linear(x, v)
+  b: f32[4, 3, 8] = aten::flip(a, [0])
+  c: f32[4, 3, 8] = aten::linear(b, w)
+  m: f32[3, 8] = aten::mean.dim(a, [0])
+  d: f32[4, 3, 8] = aten::add.Tensor(c, m)
+  y: f32[4, 3, 8] = aten::linear(d, u)
+  return y
+})",
+     1,
+     2,
+     {"u: f32[8, 8]", "v: f32[8, 8]", "w: f32[8, 8]"},
+     "* batch\n"},
+    {"weight_that_all_processes_multiply_all_of_the_batch_by",
+     {"v: f32[8, 8]", "w: f32[8, 8]"},
+     R"(graph(x: f32[4, 8]) {
+  v: f32[8, 8] = constant(0)
+  w: f32[8, 8] = constant(1)
+  a: f32[4, 8] = aten::linear(x, v)
+  y: f32[4, 8] = aten::linear(a, w)
+  return y
+})",
+     0,
+     1,
+     {"v: f32[8, 8]", "w: f32[8, 8]"},
+     "v batch\nw replicated\n"},
     {"sizes_that_the_processes_do_not_divide",
      {"a: f32[6, 12]"},
      R"(graph(x: f32[3, 12]) {
@@ -272,7 +341,7 @@ TEST_P(Shards, ComputeTogetherWhatTheWholeDoes) {
     if (rank == 0) {
       EXPECT_EQ(constants_of(part), row.parts);
       for (const Node& node : part.graph.nodes()) {
-        reductions += is_library(node.op, "collectives.all_reduce");
+        reductions += is_library(node.op, "collectives.all_reduce") || is_library(node.op, "collectives.reduce_scatter");
         gathers += is_library(node.op, "collectives.all_gather");
       }
       EXPECT_EQ(reductions, row.reductions);
@@ -322,16 +391,19 @@ const std::string kPerceptron = constants(kCases[0].constants) + kCases[0].graph
 TEST(ShardRules, SayWhatIsWrong) {
   const auto with = [](const std::string& rules) { return message_of([&] { part_of(kPerceptron, 0, rules); }); };
   EXPECT_EQ(with("up columns\ndown by rows"),
-            "line 2 of the rules is no rule of a sharding: down by rows\na line is a name and replicated, columns, rows, or dim N: "
+            "line 2 of the rules is no rule of a sharding: down by rows\na line is a name and replicated, columns, rows, batch, or dim N: "
             "*.down_proj.weight rows");
   EXPECT_EQ(with("up dim -1"),
-            "line 1 of the rules is no rule of a sharding: up dim -1\na line is a name and replicated, columns, rows, or dim N: "
+            "line 1 of the rules is no rule of a sharding: up dim -1\na line is a name and replicated, columns, rows, batch, or dim N: "
             "*.down_proj.weight rows");
   EXPECT_EQ(with("left columns"),
             "the rule 'left' is of nothing in the model\ntoroid shard MODEL --tensor-parallel N names the weights of products");
   EXPECT_EQ(with("x dim 0"),
             "'x' cannot be cut along dim 0 among 4 processes\na dim that is cut has a fixed size, which is a multiple of the "
             "processes");
+  EXPECT_EQ(with("up batch"),
+            "'up' meets no batch that is cut among 4 processes\na batch is the first dim of an input, of a fixed size that is a multiple "
+            "of the processes");
   EXPECT_EQ(message_of([&] { part_of(kPerceptron, 0, "down rows", 3); }),
             "'down' cannot be cut by rows among 3 processes\nwhat is cut has a size that is a multiple of the processes");
 }

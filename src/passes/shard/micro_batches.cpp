@@ -1,33 +1,30 @@
 #include "passes/shard/micro_batches.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "graph/builder.h"
 #include "passes/collective.h"
-#include "passes/dead_code.h"
+#include "passes/shard/halves.h"
 #include "passes/shard/sharding.h"
 
 namespace toroid {
 namespace {
 
 using shard::Costs;
+using shard::kHalves;
 using shard::NodeSharding;
 using shard::Sharding;
 
-constexpr int64_t kHalves = 2;
 // What the halves of a batch take longer than the whole, of all that they compute: the last wave of a kernel's blocks fills the device
 // twice as often in part.
 constexpr double kLostShare = 0.05;
 
 // Which values have halves, and what that saves.
 struct Split {
-  std::vector<NodeSharding> nodes;
-  std::vector<Sharding> values;
+  shard::Halves halves;
   double saved_s = 0;
 };
 
@@ -49,7 +46,7 @@ class SplitPlanner {
   SplitPlanner(const Graph& graph, const Costs& costs, sym::Expr batch) : graph_(graph), costs_(costs), batch_(batch) {}
 
   Split run() {
-    split_.values.resize(graph_.num_values());
+    split_.halves.values.resize(graph_.num_values());
     for (const Node& node : graph_.nodes()) visit(node);
     for (ValueId output : graph_.outputs) take(output, {});
     for (const SymbolBinding& binding : graph_.bindings) take(binding.value, {});
@@ -62,15 +59,15 @@ class SplitPlanner {
  private:
   void visit(const Node& node) {
     std::vector<Sharding> held;
-    for (ValueId input : node.inputs) held.push_back(split_.values[static_cast<size_t>(input)]);
+    for (ValueId input : node.inputs) held.push_back(split_.halves.values[static_cast<size_t>(input)]);
     NodeSharding sharding = of(node, held);
     for (size_t i = 0; i < node.inputs.size(); ++i) take(node.inputs[i], sharding.operands[i]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const bool is_token = is_collective(node.op) && i == 1;
-      if (!is_token) split_.values[static_cast<size_t>(node.outputs[i])] = sharding.result;
+      if (!is_token) split_.halves.values[static_cast<size_t>(node.outputs[i])] = sharding.result;
     }
     if (sharding.result.is_sharded()) count(node);
-    split_.nodes.push_back(std::move(sharding));
+    split_.halves.nodes.push_back(std::move(sharding));
   }
 
   NodeSharding of(const Node& node, std::span<const Sharding> held) const {
@@ -81,11 +78,7 @@ class SplitPlanner {
       return {.operands = {}, .result = has_batch ? Sharding{0} : Sharding{}};
     }
     if (is_collective(node.op)) return collective(node, held[0], whole);
-    NodeSharding sharding = shard::shard_node(graph_, node, held, kHalves);
-    const auto is_in_segments = [](const Sharding& each) { return !each.segments.empty(); };
-    const bool has_segments =
-        is_in_segments(sharding.result) || std::any_of(sharding.operands.begin(), sharding.operands.end(), is_in_segments);
-    return sharding.is_partial || has_segments ? whole : sharding;
+    return shard::halve_node(graph_, node, held);
   }
 
   // What concerns each element of a row by itself. Rows of the first dim are those of processes, where there are more or fewer of them.
@@ -99,7 +92,7 @@ class SplitPlanner {
   }
 
   void take(ValueId value, const Sharding& wanted) {
-    const Sharding& held = split_.values[static_cast<size_t>(value)];
+    const Sharding& held = split_.halves.values[static_cast<size_t>(value)];
     if (!held.is_sharded() || held == wanted || !joined_.insert(value).second) return;
     lost_s_ += costs_.start_s + 2 * shard::bytes(graph_.type(value)) / costs_.memory_bytes_per_s;
   }
@@ -127,113 +120,42 @@ class SplitPlanner {
 
 class Splitter {
  public:
-  Splitter(Program& program, const Split& split)
-      : program_(program),
-        old_(program.graph),
-        split_(split),
-        builder_(graph_, *program.symbols, &program.guards),
-        held_(old_.num_values()) {}
+  Splitter(Program& program, const Split& split) : split_(split), halves_(program, split.halves) {}
 
   void run() {
-    for (size_t i = 1; i < old_.provenances().size(); ++i) graph_.add_provenance(old_.provenances()[i]);
-    for (size_t begin = 0; begin < old_.num_nodes();) {
-      const size_t end = end_of_stretch(begin);
+    const Graph& graph = halves_.old();
+    for (size_t begin = 0; begin < graph.num_nodes();) {
+      const size_t end = halves_.end_of_stretch(begin);
       for (int64_t half = 0; half < kHalves; ++half) {
-        for (size_t i = begin; i < end; ++i) rewrite(i, half);
+        for (size_t i = begin; i < end; ++i) {
+          if (half == 0 || halves_.has_halves(i)) add(i, half);
+        }
       }
       begin = end;
     }
-    for (const SymbolBinding& binding : old_.bindings) graph_.bindings.push_back({binding.expr, whole(binding.value).id()});
-    for (ValueId input : old_.inputs) graph_.inputs.push_back(held(input).whole.id());
-    for (ValueId output : old_.outputs) graph_.outputs.push_back(whole(output).id());
-    program_.graph = std::move(graph_);
-    remove_dead_code(program_);
+    halves_.finish();
   }
 
  private:
-  struct Held {
-    Tensor whole;
-    std::array<Tensor, kHalves> own;                      // as its node gave them
-    std::map<std::pair<Sharding, int64_t>, Tensor> cuts;  // of the whole
-  };
-  Held& held(ValueId value) { return held_[static_cast<size_t>(value)]; }
-  const Sharding& sharding_of(ValueId value) const { return split_.values[static_cast<size_t>(value)]; }
-
-  // Nodes from `begin` on that one half may go through before the other one begins: to the first collective operation, or to what
-  // needs both halves of one of them.
-  size_t end_of_stretch(size_t begin) const {
-    std::set<ValueId> made;
-    for (size_t i = begin; i < old_.num_nodes(); ++i) {
-      const Node& node = old_.node(NodeId{static_cast<uint32_t>(i)});
-      for (size_t k = 0; k < node.inputs.size(); ++k) {
-        const Sharding& own = sharding_of(node.inputs[k]);
-        if (own.is_sharded() && own != split_.nodes[i].operands[k] && made.contains(node.inputs[k])) return i;
-      }
-      if (is_collective(node.op)) return i + 1;
-      made.insert(node.outputs.begin(), node.outputs.end());
-    }
-    return old_.num_nodes();
-  }
-
-  // The half of a node, or all of it in the turn of the first one.
-  void rewrite(size_t i, int64_t half) {
-    const Node& node = old_.node(NodeId{static_cast<uint32_t>(i)});
-    const NodeSharding& sharding = split_.nodes[i];
-    const bool has_halves = sharding.result.is_sharded();
-    if (!has_halves && half > 0) return;
-    builder_.set_provenance(node.provenance, old_.value(node.outputs[0]).name);
-    std::vector<Tensor> results;
-    if (std::holds_alternative<Input>(node.op)) {
-      // Its halves are cut where they are needed.
-      if (half == 0) held(node.outputs[0]).whole = shard::add_part(builder_, old_, node, {}, {}, 1)[0];
-    } else if (is_collective(node.op)) {
-      results = {collective(node, sharding, half)};
-    } else {
-      std::vector<Tensor> operands;
-      for (size_t k = 0; k < node.inputs.size(); ++k) operands.push_back(as(node.inputs[k], sharding.operands[k], half));
-      shard::count_in_part(builder_, old_, node, sharding, operands, kHalves, half);
-      results = shard::add_part(builder_, old_, node, operands, sharding.result, kHalves);
-    }
-    for (size_t k = 0; k < results.size(); ++k) {
-      Held& result = held(node.outputs[k]);
-      (has_halves ? result.own[static_cast<size_t>(half)] : result.whole) = results[k];
-      graph_.rename(results[k].id(), old_.value(node.outputs[k]).name);
-    }
+  void add(size_t i, int64_t half) {
+    const Node& node = halves_.old().node(NodeId{static_cast<uint32_t>(i)});
+    if (!is_collective(node.op)) return halves_.add(i, half);
+    halves_.builder().set_provenance(node.provenance, halves_.old().value(node.outputs[0]).name);
+    const Tensor result = collective(node, split_.halves.nodes[i], half);
+    if (halves_.has_halves(i)) return halves_.give(node.outputs[0], half, result);
+    halves_.give(node.outputs[0], result);
   }
 
   // It has its own token: the order of all is the new one.
   Tensor collective(const Node& node, const NodeSharding& sharding, int64_t half) {
     const auto& op = std::get<Library>(node.op);
-    TensorType type = shard::part_type(old_.type(node.outputs[0]), sharding.result, kHalves);
-    const Tensor x = as(node.inputs[0], sharding.operands[0], half);
-    return add_collective(builder_, op.name.substr(kCollectives.size()), x, std::move(type.sizes), op.attributes);
+    TensorType type = shard::part_type(halves_.old().type(node.outputs[0]), sharding.result, kHalves);
+    const Tensor x = halves_.as(node.inputs[0], sharding.operands[0], half);
+    return add_collective(halves_.builder(), op.name.substr(kCollectives.size()), x, std::move(type.sizes), op.attributes);
   }
 
-  Tensor as(ValueId value, const Sharding& wanted, int64_t half) {
-    if (!wanted.is_sharded()) return whole(value);
-    Held& its = held(value);
-    if (sharding_of(value) == wanted && its.own[static_cast<size_t>(half)].defined()) return its.own[static_cast<size_t>(half)];
-    Tensor& cut = its.cuts[{wanted, half}];
-    if (!cut.defined()) {
-      const Tensor all = whole(value);
-      const sym::Expr size = sym::floor_div(all.size(wanted.dim), kHalves);
-      cut = builder_.slice(all, wanted.dim, size * half, size);
-    }
-    return cut;
-  }
-
-  Tensor whole(ValueId value) {
-    Held& its = held(value);
-    if (!its.whole.defined()) its.whole = builder_.cat({its.own.begin(), its.own.end()}, sharding_of(value).dim);
-    return its.whole;
-  }
-
-  Program& program_;
-  const Graph old_;
   const Split& split_;
-  Graph graph_;
-  Builder builder_;
-  std::vector<Held> held_;  // by old value
+  shard::HalvesBuilder halves_;
 };
 
 }  // namespace

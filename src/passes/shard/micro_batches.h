@@ -8,8 +8,7 @@
 //                                 c1 = g(b1)
 //
 // In a transformer cut by tensor parallelism nothing but the other half is independent of a reduction (Wang et al., "Domino: Eliminating
-// Communication in LLM Training via Generic Tensor Slicing and Overlapping", 2024). Which values have halves is told by the rules of
-// sharding.h, here for two halves in one process in the place of two processes; where a rule is missing, halves are joined.
+// Communication in LLM Training via Generic Tensor Slicing and Overlapping", 2024). Which values have halves: halves.h.
 #pragma once
 
 #include "graph/graph.h"

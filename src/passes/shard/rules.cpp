@@ -40,6 +40,7 @@ std::optional<Rule> rule_of(const std::vector<std::string_view>& words) {
     if (words[1] == "replicated") return Rule{pattern, RuleKind::Replicated};
     if (words[1] == "columns") return Rule{pattern, RuleKind::Columns};
     if (words[1] == "rows") return Rule{pattern, RuleKind::Rows};
+    if (words[1] == "batch") return Rule{pattern, RuleKind::Batch};
   }
   if (words.size() == 3 && words[1] == "dim") {
     constexpr int64_t kMostDims = 64;
@@ -61,7 +62,7 @@ std::vector<Rule> parse_rules(std::string_view text) {
     std::optional<Rule> rule = rule_of(words);
     if (!rule) {
       throw Error(ErrorKind::InvalidOption, fmt::format("line {} of the rules is no rule of a sharding: {}", number, line))
-          .help("a line is a name and replicated, columns, rows, or dim N: *.down_proj.weight rows");
+          .help("a line is a name and replicated, columns, rows, batch, or dim N: *.down_proj.weight rows");
     }
     rules.push_back(std::move(*rule));
   }

@@ -4,6 +4,7 @@
 //   lm_head.weight              replicated
 //   *.mlp.up_proj.weight        columns      each process has some columns of the product (output features)
 //   *.mlp.down_proj.weight      rows         each has some rows of the right side (input features), and the products are added
+//   *.self_attn.*               batch        each has the whole weight, and multiplies its part of the batch by it
 //   # inputs and results by their names: the caller gives and gets this process's part along a dim
 //   past_key_values.*           dim 1
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace toroid::shard {
 
-enum class RuleKind : uint8_t { Replicated, Columns, Rows, Dim };
+enum class RuleKind : uint8_t { Replicated, Columns, Rows, Batch, Dim };
 
 struct Rule {
   std::string pattern;

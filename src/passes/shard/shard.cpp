@@ -77,7 +77,7 @@ class Rewriter {
     for (size_t i = 1; i < old_.provenances().size(); ++i) graph_.add_provenance(old_.provenances()[i]);
     for (size_t i = 0; i < old_.num_nodes(); ++i) rewrite(NodeId{static_cast<uint32_t>(i)});
     for (const SymbolBinding& binding : old_.bindings) graph_.bindings.push_back({binding.expr, as(binding.value, {}).id()});
-    for (ValueId input : old_.inputs) graph_.inputs.push_back(held_[static_cast<size_t>(input)].first.id());
+    for (size_t i = 0; i < old_.inputs.size(); ++i) graph_.inputs.push_back(as(old_.inputs[i], plan_.inputs[i]).id());
     for (size_t i = 0; i < old_.outputs.size(); ++i) graph_.outputs.push_back(as(old_.outputs[i], plan_.outputs[i]).id());
     program_.graph = std::move(graph_);
     name_parts();
@@ -100,15 +100,20 @@ class Rewriter {
     std::vector<Tensor> results;
     if (const auto* constant = std::get_if<Constant>(&node.op); constant != nullptr && sharding.result.is_sharded()) {
       results = {constant_part(node.outputs[0], constant->id, sharding.result)};
+    } else if (const auto* input = std::get_if<Input>(&node.op); input != nullptr && plan_.has_batch[input->index]) {
+      const Tensor whole = made(node, {}, {})[0];
+      graph_.rename(whole.id(), old_.value(node.outputs[0]).name);
+      held_[static_cast<size_t>(node.outputs[0])].as[{}] = whole;
+      results = {cut(whole, sharding.result)};
     } else {
       std::vector<Tensor> operands;
       for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(as(node.inputs[i], sharding.operands[i]));
       shard::count_in_part(builder_, old_, node, sharding, operands, processes_, rank_);
-      results = made(node, operands, sharding.result);
+      results = made(node, operands, sharding.is_partial ? Sharding() : sharding.result);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       Tensor result = results[i];
-      if (sharding.is_partial) result = added(result);
+      if (sharding.is_partial) result = sharding.result.is_sharded() ? scattered(result) : added(result);
       Held& held = held_[static_cast<size_t>(node.outputs[i])];
       held.first = result;
       held.sharding = sharding.result;
@@ -222,6 +227,14 @@ class Rewriter {
   Tensor added(Tensor addend) {
     constexpr auto kSum = static_cast<int64_t>(collectives::Reduction::Sum);
     return collective("all_reduce", addend, addend.sizes(), {Scalar(sym::Expr(kSum))});
+  }
+
+  // Each process has the sum of its rows.
+  Tensor scattered(Tensor addend) {
+    constexpr auto kSum = static_cast<int64_t>(collectives::Reduction::Sum);
+    Sizes sizes = addend.sizes();
+    sizes[0] = sym::floor_div(sizes[0], processes_);
+    return collective("reduce_scatter", addend, std::move(sizes), {Scalar(sym::Expr(kSum))});
   }
 
   // The parts come one after the other: [n, …] of each process.

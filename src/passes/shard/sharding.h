@@ -39,7 +39,7 @@ std::optional<int> counted_dim(const Graph& graph, ValueId index);
 struct NodeSharding {
   std::vector<Sharding> operands;  // as the operation takes them
   Sharding result;                 // of all its results
-  bool is_partial = false;         // the results are addends
+  bool is_partial = false;         // the results are addends: of the whole, or, where `result` is sharded, of each process's part
   // An operand whose numbers count along the sharded dim of the tensor that it indexes; a process counts in its part.
   std::optional<size_t> local_index = {};
 };

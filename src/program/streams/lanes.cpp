@@ -165,6 +165,28 @@ std::optional<LaneRegion> region_from(const LaneSteps& steps, size_t begin) {
   return std::nullopt;
 }
 
+// The first region from `begin` on that begins with an operation: what waits for it, and what does not, until a step needs both.
+std::optional<LaneRegion> region_behind_operation(const LaneSteps& steps, size_t begin) {
+  for (size_t first = begin; first < steps.size(); ++first) {
+    if (!steps.can(first) || !steps.communicates(first)) continue;
+    LaneRegion region{.first = first, .end = first, .lanes = {}};
+    schedule::Accesses without, with;
+    size_t operations = 0;
+    for (size_t s = first; s < steps.size() && steps.can(s) && !steps.accesses(s).orders_all; ++s) {
+      const bool waits = s == first || schedule::depend(with, steps.accesses(s));
+      const bool needs_both = waits && schedule::depend(without, steps.accesses(s));
+      if (needs_both || (!waits && steps.communicates(s))) break;
+      operations += steps.communicates(s) ? 1 : 0;
+      (waits ? with : without).add(steps.accesses(s));
+      region.lanes.push_back(waits ? 2 : 1);
+      region.end = s + 1;
+    }
+    const bool has_both = std::find(region.lanes.begin(), region.lanes.end(), 1u) != region.lanes.end();
+    if (has_both && operations >= kLeastOperations) return region;
+  }
+  return std::nullopt;
+}
+
 // What is known to have ended when each step of lanes starts, as the program says.
 class LaneClocks {
  public:
@@ -258,23 +280,44 @@ std::optional<size_t> last_alone(const std::vector<size_t>& stretch, const LaneS
   return stretch[kernels - std::min(kernels, kBeside + 1)];
 }
 
+// Steps of a region, and those of the other lane whose ends they wait for.
+using Waits = std::vector<std::pair<size_t, size_t>>;
+
+// Each stretch starts behind what the one before it does alone.
+Waits waits_of_stretches(const LaneRegion& region, const LaneSteps& steps) {
+  Waits waits;
+  const std::vector<std::vector<size_t>> stretches = stretches_of(region, steps);
+  for (size_t i = 1; i < stretches.size(); ++i) {
+    if (const std::optional<size_t> last = last_alone(stretches[i - 1], steps)) waits.emplace_back(stretches[i].front(), *last);
+  }
+  return waits;
+}
+
+// What communicates nothing, and stands behind kernels of the lane that does, starts with the last of these.
+Waits waits_behind_operation(const LaneRegion& region, const LaneSteps& steps) {
+  Waits waits;
+  std::optional<size_t> last, before;  // kernels of the lane that communicates
+  for (size_t s = region.first; s < region.end; ++s) {
+    if (region.lanes[s - region.first] == 1) {
+      if (before) waits.emplace_back(s, *before);
+    } else if (!steps.communicates(s)) {
+      before = std::exchange(last, s);
+    }
+  }
+  return waits;
+}
+
 // `counted`: how many steps are counted before the region; then with it.
-void add_region(Module& module, const LaneSteps& steps, const LaneRegion& region, size_t& counted) {
+void add_region(Module& module, const LaneSteps& steps, const LaneRegion& region, const Waits& waits, size_t& counted) {
   std::vector<Step>& all = module.main.steps;
   for (size_t s = region.first; s < region.end; ++s) {
     all[s].branch = region.lanes[s - region.first];
     all[s].is_beside = steps.communicates(s);
   }
-  const std::vector<std::vector<size_t>> stretches = stretches_of(region, steps);
-  for (size_t i = 0; i + 1 < stretches.size(); ++i) {
-    if (const std::optional<size_t> last = last_alone(stretches[i], steps)) all[*last].is_marked = true;
-  }
+  for (const auto& [step, end] : waits) all[end].is_marked = true;
   std::vector<size_t> counts;
   for (size_t s = region.first; s < region.end; ++s) counts.push_back(counted += all[s].is_beside || all[s].is_marked ? 1 : 0);
-  for (size_t i = 1; i < stretches.size(); ++i) {
-    if (const std::optional<size_t> last = last_alone(stretches[i - 1], steps))
-      all[stretches[i].front()].awaits = counts[*last - region.first];
-  }
+  for (const auto& [step, end] : waits) all[step].awaits = counts[end - region.first];
 }
 
 }  // namespace
@@ -338,14 +381,19 @@ std::optional<std::string> fault_of_lanes(const std::vector<schedule::ScheduledG
 
 bool add_lanes(const std::vector<schedule::ScheduledGraph>& graphs, Module& module) {
   const std::vector<schedule::Step>& scheduled = graphs[0].schedule.steps;
-  if (std::count_if(scheduled.begin(), scheduled.end(), swaps) < static_cast<ptrdiff_t>(kLanes * kLeastOperations)) return false;
+  if (std::count_if(scheduled.begin(), scheduled.end(), swaps) < static_cast<ptrdiff_t>(kLeastOperations)) return false;
   const LaneSteps steps(graphs, module);
-  size_t operations = 0, begin = 0;
-  while (const std::optional<LaneRegion> region = region_from(steps, begin)) {
-    add_region(module, steps, *region, operations);
-    begin = region->end + 1;  // the step behind is none of another region: it waits
+  size_t counted = 0;
+  // The step behind a region is none of another one: it waits.
+  for (size_t begin = 0; const std::optional<LaneRegion> region = region_from(steps, begin); begin = region->end + 1) {
+    add_region(module, steps, *region, waits_of_stretches(*region, steps), counted);
   }
-  if (operations == 0) return false;
+  if (counted == 0) {
+    for (size_t begin = 0; const std::optional<LaneRegion> region = region_behind_operation(steps, begin); begin = region->end + 1) {
+      add_region(module, steps, *region, waits_behind_operation(*region, steps), counted);
+    }
+  }
+  if (counted == 0) return false;
   const LaneClocks clocks(module);
   const LastAccesses accesses = last_accesses(module, steps);
   for (schedule::Lifetime& each : module.temporaries) each.last_step = needed_life(module, clocks, accesses, each);

@@ -1,4 +1,6 @@
-// Halves of a batch that communicate, each on a stream of its own in the graph of a call: lanes.
+// What is computed beside swaps with another process, on two streams in the graph of a call: lanes.
+//
+// Halves of a batch that communicate (passes/shard/micro_batches.h):
 //
 //   lane 1   |--1--|=swap=|----3----|=swap=|--5--| …
 //   lane 2       |--2--|=swap=|     |----4----|=swap=| …
@@ -10,6 +12,13 @@
 // Stretches keep an order, the same in both processes: each starts when the last two kernels of the one before it begin (Step::is_marked is
 // the step before these, Step::awaits counts such steps and operations). Else the processes would come to their swaps in different orders,
 // or both lanes to theirs at the same time, and nobody computes.
+//
+// Rows of the other process, and own ones (passes/shard/swap_rows.h): a region begins with a swap, and ends with what needs both lanes.
+//
+//   lane 1   |----own rows----|                           |--own rows--|
+//   lane 2   |=swap=|         |----the other's----|--the other's--|=swap=|
+//
+// A kernel of lane 1 behind some of lane 2 starts when the last of these begins, so that they are not late to their swap.
 //
 // Memory: a temporary lives until no step of the other lane can be beside the last one that accesses it. Started one by one, steps keep
 // their order on one stream.

@@ -8,11 +8,6 @@
 namespace toroid::program {
 namespace {
 
-size_t end_of_region(const Module& module, size_t s) {
-  while (s < module.main.steps.size() && module.main.steps[s].branch > 0) ++s;
-  return s;
-}
-
 bool is_in_arena(const Module& module, BufferId id) {
   const std::vector<PlacedBuffer>& all = module.main.buffers;
   return std::any_of(all.begin(), all.end(),
@@ -24,14 +19,13 @@ bool is_launch(const Step& step) {
   return std::holds_alternative<Launch>(only) || std::holds_alternative<LaunchTogether>(only);
 }
 
-// Are all swaps of the program on lanes, and of as many bytes? Then they take the slots of one mailbox in turns, and none waits for a slot
-// that a later one gives back.
+// Are all swaps of the program of as many bytes? Then they take the slots of one mailbox in turns, and none waits for a slot that a later
+// one gives back.
 bool take_turns(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
   const std::vector<schedule::Step>& steps = graphs[0].schedule.steps;
   const LibraryCall* first = nullptr;
   for (size_t s = 0; s < std::min(steps.size(), module.main.steps.size()); ++s) {
     if (!swaps(steps[s])) continue;
-    if (module.main.steps[s].branch == 0) return false;
     const auto& call = std::get<LibraryCall>(module.main.steps[s].instructions[0]);
     if (first == nullptr) first = &call;
     const auto dtype = [&](const LibraryCall& of) { return graphs[0].schedule.loops->buffer(of.inputs[0].buffer).dtype; };
@@ -45,7 +39,6 @@ bool take_turns(const std::vector<schedule::ScheduledGraph>& graphs, const Modul
 
 std::vector<size_t> received_in_place(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module) {
   std::vector<size_t> result;
-  if (!has_lanes(module)) return result;
   const std::vector<Step>& all = module.main.steps;
   if (!take_turns(graphs, module)) return result;
   const schedule::AccessTable table(*graphs[0].schedule.loops);
@@ -61,11 +54,13 @@ std::vector<size_t> received_in_place(const std::vector<schedule::ScheduledGraph
     // A slot that is not free for long would keep operations of other lanes from theirs.
     size_t next = i + 1;
     while (next < operations.size() && all[operations[next]].branch != all[s].branch) ++next;
-    const size_t end = next < operations.size() ? operations[next] : end_of_region(module, s);
+    const size_t end = next < operations.size() ? operations[next] : all.size();
     bool is_in_time = next - i <= kLanes && is_in_arena(module, swapped);
     for (size_t reader = s + 1; reader < accesses.size() && is_in_time; ++reader) {
       if (!accesses[reader].reads.contains(static_cast<uint32_t>(swapped))) continue;
-      is_in_time = reader < end && all[reader].branch == all[s].branch && is_launch(all[reader]);
+      // What is on no lane is behind all before it, and before all behind it.
+      const bool is_in_order = all[reader].branch == all[s].branch || all[reader].branch == 0;
+      is_in_time = reader < end && is_in_order && is_launch(all[reader]);
     }
     if (is_in_time) result.push_back(s);
   }

@@ -1,5 +1,5 @@
-// What two processes swap on lanes (lanes.h), read where it comes: in a slot of the mailbox into which the other process copies it
-// (runtime/cuda/communication/peer_copies.h). So it is not copied out, and its temporary is the mailbox's.
+// What two processes swap beside kernels (beside.h, lanes.h), read where it comes: in a slot of the mailbox into which the other process
+// copies it (runtime/cuda/communication/peer_copies.h). So it is not copied out, and its temporary is the mailbox's.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace toroid::program {
 
-// The operations, as positions of the main function's steps, what they swap being read by kernels of their lane before its next operation
-// alone: its slot is free by then. None where swaps of the program are on no lane, or of other sizes.
+// The operations, as positions of the main function's steps, what they swap being read by kernels of their lane, or of none, before its
+// next operation alone: its slot is free by then. None where swaps of the program are of several sizes.
 std::vector<size_t> received_in_place(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);
 
 }  // namespace toroid::program
