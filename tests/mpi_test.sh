@@ -80,6 +80,12 @@ timeout 120 "${launch[@]}" -n 4 "$toroid" run "$llama.pt2" --tensor-parallel 4 -
   --expect "$llama.out.safetensors" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
 [[ $(grep -c ' tensors, 0 differ' "$folder/said") == 4 ]] || { cat "$folder/said" && exit 1; }
 
+# The same for two with attention by parts of the batch.
+printf '*self_attn* batch\n* columns\n' >"$folder/rules"
+timeout 120 "${launch[@]}" -n 2 "$toroid" run "$llama.pt2" --tensor-parallel 2 --shard-rules "$folder/rules" --inputs "$llama.in.safetensors" \
+  --expect "$llama.out.safetensors" --threads 1 >"$folder/said" 2>&1 || { cat "$folder/said" && exit 1; }
+[[ $(grep -c ' tensors, 0 differ' "$folder/said") == 2 ]] || { cat "$folder/said" && exit 1; }
+
 # Processes that compile one program together: the first writes it, and it computes what it should.
 "${launch[@]}" -n 2 "$toroid" compile "$folder/whole.txt" --mode max --spread -o "$folder/spread.so" >"$folder/said" 2>&1 ||
   { cat "$folder/said" && exit 1; }

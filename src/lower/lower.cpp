@@ -47,8 +47,9 @@ LoweredGraph Lowering::run() {
     try {
       prepare_inputs(node);
       lower_node(node);
-      if (options_.realise_all) {
-        for (ValueId output : node.outputs) realise(output);
+      for (ValueId output : node.outputs) {
+        const auto v = static_cast<size_t>(output);
+        if (options_.realise_all || (is_before_communication_[v] && constant_[v] == Constancy::None)) realise(output);
       }
       bind_symbols(node);
     } catch (Error& error) {
@@ -116,6 +117,36 @@ void Lowering::count_uses() {
     const bool is_window = is_view(op) && !needs_memory_[static_cast<size_t>(nodes[i].outputs[0])];
     if (computes || is_window) continue;
     for (ValueId input : nodes[i].inputs) needs_memory_[static_cast<size_t>(input)] = true;
+  }
+  find_what_is_before_communication();
+}
+
+// What is computed beside a collective operation is what stands behind it. So what is needed in memory behind one, and is made of others
+// before it, is not left to who reads it.
+void Lowering::find_what_is_before_communication() {
+  is_before_communication_.assign(graph_.num_values(), false);
+  const std::vector<Node>& nodes = graph_.nodes();
+  std::vector<size_t> stretch_of_reader(graph_.num_values(), nodes.size());  // of the first that needs it in memory
+  size_t stretch = static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [](const Node& node) { return is_collective(node.op); }));
+  if (stretch == 0) return;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = nodes[i];
+    if (is_collective(node.op)) --stretch;  // it reads before it communicates
+    const bool computes = std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<Cast>(node.op);
+    for (ValueId output : node.outputs) {
+      const size_t reader = stretch_of_reader[static_cast<size_t>(output)];
+      if (computes && needs_memory_[static_cast<size_t>(output)] && reader < nodes.size() && reader > stretch)
+        is_before_communication_[static_cast<size_t>(output)] = true;
+    }
+    const bool is_shown = is_view(node.op) && !node.outputs.empty();
+    for (ValueId input : node.inputs) {
+      size_t& reader = stretch_of_reader[static_cast<size_t>(input)];
+      if (is_shown) {
+        reader = std::min(reader, stretch_of_reader[static_cast<size_t>(node.outputs[0])]);
+      } else if (!computes && !std::holds_alternative<Reduce>(node.op) && !std::holds_alternative<Gather>(node.op)) {
+        reader = std::min(reader, stretch);
+      }
+    }
   }
 }
 

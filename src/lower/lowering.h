@@ -64,6 +64,7 @@ class Lowering {
   std::optional<loop::Operand> as_window(ValueId id) { return window_of(id, lowered(id).value, dtype(id)); }
   bool is_update(size_t output) const { return is_main_graph() && program_.outputs[output].kind == OutputKind::BufferMutation; }
   void count_uses();
+  void find_what_is_before_communication();
   void bind_symbols(const Node& node);
   std::vector<sym::Expr> fresh_axes(const std::vector<sym::Expr>& sizes, std::string_view prefix = "i");
   ExprId at(ValueId id, const std::vector<sym::Expr>& index);
@@ -185,9 +186,10 @@ class Lowering {
   std::unique_ptr<loop::LoopProgram> loops_;
   std::vector<Lowered> values_;
   std::vector<int> uses_;
-  std::vector<bool> needs_memory_;   // read by what takes it from memory, or an output
-  std::vector<bool> channels_last_;  // by value
-  std::vector<Constancy> constant_;  // by value
+  std::vector<bool> needs_memory_;             // read by what takes it from memory, or an output
+  std::vector<bool> is_before_communication_;  // needed in memory behind the next collective operation, and computed before it
+  std::vector<bool> channels_last_;            // by value
+  std::vector<Constancy> constant_;            // by value
   std::vector<std::pair<std::vector<sym::Expr>, std::vector<sym::Expr>>> axes_of_scores_;  // of scores of these sizes
   std::vector<bool> of_product_;                                                           // by value: depends on an attention's product
 };

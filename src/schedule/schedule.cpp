@@ -152,10 +152,10 @@ Step single_step(loop::LoopProgram& program, size_t c) {
 }
 
 // Makes the kernel the epilogue of the latest product that it reads, which then runs in the kernel's place. False where there is no such
-// product, or something else reads it too (`is_read_elsewhere`).
+// product, or something else reads it too (`is_read_elsewhere`), or it would wait for what the kernel reads (`is_sent`).
 // `refused` is told why of each product that it is not done with.
 bool append_as_epilogue(loop::LoopProgram& program, const Planner& planner, std::vector<Step>& steps, const Kernel& kernel,
-                        const std::function<bool(BufferId)>& is_read_elsewhere,
+                        const std::function<bool(BufferId)>& is_read_elsewhere, const std::function<bool(BufferId)>& is_sent,
                         const std::function<void(BufferId product, std::string_view reason)>& refused) {
   for (size_t i = steps.size(); i-- > 0;) {
     auto* call = std::get_if<CallStep>(&steps[i]);
@@ -165,6 +165,10 @@ bool append_as_epilogue(loop::LoopProgram& program, const Planner& planner, std:
     if (!makes_product(program, call->call, call->outputs)) continue;
     if (is_read_elsewhere(product)) {
       refused(product, "another step reads the product too");
+      continue;
+    }
+    if (std::any_of(kernel.reads.begin(), kernel.reads.end(), is_sent)) {
+      refused(product, "the consumer reads what another process sends, for which the product would wait");
       continue;
     }
     EpilogueAttempt attempt = planner.as_epilogue(program, kernel, call->call, product);
@@ -312,6 +316,11 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
     return program.buffer(id).kind != loop::BufferKind::Temporary || reading_groups[static_cast<size_t>(id)] != 1;
   };
 
+  auto is_sent = [&](BufferId id) {
+    const size_t g = writer[static_cast<size_t>(id)];
+    return g != ~size_t{0} && communicates(program.computations[groups[g].members[0].computation]);
+  };
+
   Schedule schedule;
   EpilogueGroups epilogues;
   EpilogueRefusals not_done_with;
@@ -327,7 +336,7 @@ Schedule make_schedule(std::unique_ptr<loop::LoopProgram> loops, bool fuse, std:
         std::any_of(kernel.outer.begin(), kernel.outer.end(), [](sym::Expr axis) { return axis.node()->extent->is_const(0); });
     if (no_rows) continue;  // all its results are empty
     const auto refused = [&](BufferId product, std::string_view reason) { not_done_with.try_emplace({product, &group}, reason); };
-    if (fuse && append_as_epilogue(program, planner, steps, kernel, is_read_elsewhere, refused)) {
+    if (fuse && append_as_epilogue(program, planner, steps, kernel, is_read_elsewhere, is_sent, refused)) {
       epilogues.emplace(std::get<CallStep>(steps.back()).outputs[0], &group);
       continue;
     }

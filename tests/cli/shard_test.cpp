@@ -32,6 +32,15 @@ TEST_F(Cli, ShardSaysHowAModelIsCut) {
   EXPECT_EQ(toroid(with_rules).output, cut);
   write_file_atomically(path("rules"), cut);  // the plan is a file of rules
   EXPECT_EQ(toroid(with_rules).output, cut);
+  write_file_atomically(path("rules"), std::string_view("up batch\n"));  // then what follows is of a part of the batch, too
+  const std::string by_batch =
+      "up    batch       # f32[4, 2]\n"
+      "down  batch       # f32[2, 4]\n"
+      "# batch: each process has the whole weight, and a part of the batch; that takes 0.0 MB more than parts of weights\n"
+      "# 2 processes, each with 0.0 MB of 0.0 MB of weights; reductions in a call: 0, gathers: 1, of 0.0 MB\n";
+  EXPECT_EQ(toroid(with_rules).output, by_batch);
+  write_file_atomically(path("rules"), by_batch);
+  EXPECT_EQ(toroid(with_rules).output, by_batch);
 }
 
 TEST_F(Cli, ShardNeedsProcesses) {

@@ -56,8 +56,7 @@ Program own_part_of(const std::string& text, int rank, int processes = 2, const 
   Program program = parse_text(text);
   decompose(program);
   remove_dead_code(program);
-  shard_program(program,
-                {.processes = processes, .rank = rank, .rules = rules, .costs = {.link_bytes_per_s = 1e18, .latency_s = 0}});
+  shard_program(program, {.processes = processes, .rank = rank, .rules = rules, .costs = {.link_bytes_per_s = 1e18, .latency_s = 0}});
   return program;
 }
 
@@ -206,22 +205,31 @@ std::string deep_layers(int layers) {
 // On a driver that is played (tests/gpu/fake_gpu.c): a kernel writes, as the first words of all that it writes, the sum of the first words
 // that it reads, and 1, and in process 1 a thousand more. So what a process has of the other one is known: as much of each layer. The same
 // comes out on one stream, on lanes, and in graphs.
-// With the kernel by which processes meet, and with operations of streams on words.
-class Lanes : public testing::TestWithParam<bool> {};
+// With the kernel by which processes meet, and with operations of streams on words; halves of the batch, and rows of two processes, the
+// first layer being by batch.
+struct LanesCase {
+  bool meets, rows;
+};
+class Lanes : public testing::TestWithParam<LanesCase> {};
 TEST_P(Lanes, SwapByMailboxesOfTheOtherGpu) {
   constexpr int kLayers = 7;  // more operations than a mailbox has slots
+  const LanesCase& how_to = GetParam();
   const std::vector<HostTensor> inputs = {HostTensor::from_doubles(DType::BF16, {4, 64, 64}, std::vector<double>(4 * 64 * 64, 0))};
   expect_in_all_ranks(
       [&](int rank) {
         const ScopedVariable driver("TOROID_CUDA_DRIVER", FAKE_GPU), nvrtc("TOROID_NVRTC", FAKE_GPU), how("FAKE_GPU", "two"),
             architecture("TOROID_CUDA_ARCH", "sm_90a"), adds("FAKE_GPU_ADDS", rank == 0 ? "0" : "1000");
-        if (GetParam()) setenv("FAKE_GPU_MEETS", "1", 1);  // of this process, which is the test's own
+        if (how_to.meets) setenv("FAKE_GPU_MEETS", "1", 1);  // of this process, which is the test's own
         std::set<uint32_t> words;
         for (const char* lanes : {"", "never"}) {
           const ScopedVariable branches("TOROID_CUDA_BRANCHES", lanes);
-          Program part = own_part_of(deep_layers(kLayers), rank);
-          ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
-          ASSERT_TRUE(swap_sums(part, kSwapsAll));
+          Program part = own_part_of(deep_layers(kLayers), rank, 2, how_to.rows ? "w0 batch\nw1 batch" : "");
+          if (how_to.rows) {
+            ASSERT_TRUE(swap_rows(part, kSwapsAll));
+          } else {
+            ASSERT_TRUE(split_batch(part, {.beside = kSlow}));
+            ASSERT_TRUE(swap_sums(part, kSwapsAll));
+          }
           const TempFolder folder;
           CompileModelOptions options = {.target = codegen::Target::Cuda, .optimization = 0};
           options.gpu = rank;
@@ -250,12 +258,15 @@ TEST_P(Lanes, SwapByMailboxesOfTheOtherGpu) {
           }
         }
         ASSERT_EQ(words.size(), 1u);
-        const uint32_t of_others = rank == 0 ? 2002 : 2, own = rank == 0 ? 1 : 1001;
-        EXPECT_EQ(*words.begin(), own + kLayers * (4 * own + of_others));
+        const uint32_t other = rank == 0 ? 1001 : 1, own = rank == 0 ? 1 : 1001;
+        // Of rows: each layer but the first adds its two products and one of the other process, and the last kernel joins both's rows.
+        const uint32_t of_rows = own + (2 + 3 * (kLayers - 1)) * (own + other);
+        EXPECT_EQ(*words.begin(), how_to.rows ? of_rows : own + kLayers * (4 * own + 2 * other));
       },
       2);
 }
-INSTANTIATE_TEST_SUITE_P(ByKernelsAndWords, Lanes, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(ByKernelsAndWords, Lanes,
+                         testing::Values(LanesCase{false, false}, LanesCase{true, false}, LanesCase{false, true}, LanesCase{true, true}));
 
 // What is not known, odd, not communicated, or lost by reading weights twice.
 TEST(MicroBatches, StayTogetherWhereNothingIsGained) {

@@ -262,7 +262,7 @@ graph(x: f32[s0, 8]) {
   return y
 })",
      1,
-     2,
+     1,
      {"u: f32[8, 8]", "v: f32[8, 8]", "w: f32[8, 8]"},
      "* batch\n"},
     {"weight_that_all_processes_multiply_all_of_the_batch_by",

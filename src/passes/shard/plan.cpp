@@ -469,7 +469,7 @@ class Planner {
     Starts trial = starts_;
     if (!is_asked && !leave_attention(trial)) return;
     const double most_bytes = kMostGrowth * held_bytes(plan_);
-    double least_s = is_asked ? std::numeric_limits<double>::infinity() : plan_.seconds;
+    double least_s = is_asked ? std::numeric_limits<double>::infinity() : kMostTime * plan_.seconds;
     std::optional<Starts> best;
     for (std::vector<bool>& inputs : batches()) {
       trial.batch = batch_through(graph_, std::move(inputs), processes_);

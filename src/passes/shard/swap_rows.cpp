@@ -133,8 +133,8 @@ class RowSwapper {
       return halves_.give(operation.outputs[0], kHalves - 1 - own, other);
     }
     const auto& op = std::get<Library>(operation.op);
-    const Tensor result = add_collective(halves_.builder(), op.name.substr(kCollectives.size()), x,
-                                         graph_.type(operation.outputs[0]).sizes, op.attributes);
+    const Tensor result =
+        add_collective(halves_.builder(), op.name.substr(kCollectives.size()), x, graph_.type(operation.outputs[0]).sizes, op.attributes);
     halves_.give(operation.outputs[0], result);
   }
 

@@ -384,14 +384,16 @@ bool add_lanes(const std::vector<schedule::ScheduledGraph>& graphs, Module& modu
   if (std::count_if(scheduled.begin(), scheduled.end(), swaps) < static_cast<ptrdiff_t>(kLeastOperations)) return false;
   const LaneSteps steps(graphs, module);
   size_t counted = 0;
-  // The step behind a region is none of another one: it waits.
-  for (size_t begin = 0; const std::optional<LaneRegion> region = region_from(steps, begin); begin = region->end + 1) {
+  size_t begin = 0;
+  while (const std::optional<LaneRegion> region = region_from(steps, begin)) {
     add_region(module, steps, *region, waits_of_stretches(*region, steps), counted);
+    begin = region->end + 1;  // the step behind is none of another region: it waits
   }
-  if (counted == 0) {
-    for (size_t begin = 0; const std::optional<LaneRegion> region = region_behind_operation(steps, begin); begin = region->end + 1) {
-      add_region(module, steps, *region, waits_behind_operation(*region, steps), counted);
-    }
+  const bool has_halves = counted > 0;
+  begin = 0;
+  while (const std::optional<LaneRegion> region = has_halves ? std::nullopt : region_behind_operation(steps, begin)) {
+    add_region(module, steps, *region, waits_behind_operation(*region, steps), counted);
+    begin = region->end + 1;
   }
   if (counted == 0) return false;
   const LaneClocks clocks(module);

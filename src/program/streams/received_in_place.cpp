@@ -45,11 +45,12 @@ std::vector<size_t> received_in_place(const std::vector<schedule::ScheduledGraph
   std::vector<schedule::Accesses> accesses;  // of the steps that the schedule has; others read results
   for (const schedule::Step& each : graphs[0].schedule.steps) accesses.push_back(table.of(each));
   std::vector<size_t> operations;
-  for (size_t s = 0; s < all.size(); ++s) {
-    if (all[s].is_beside) operations.push_back(s);
+  for (size_t s = 0; s < accesses.size(); ++s) {
+    if (swaps(graphs[0].schedule.steps[s])) operations.push_back(s);
   }
   for (size_t i = 0; i < operations.size(); ++i) {
     const size_t s = operations[i];
+    if (!all[s].is_beside) continue;
     const BufferId swapped = std::get<LibraryCall>(all[s].instructions[0]).outputs[0].buffer;
     // A slot that is not free for long would keep operations of other lanes from theirs.
     size_t next = i + 1;

@@ -75,7 +75,7 @@ class Grouping {
       reads_.push_back(loop::reads(program_, computation));
       examine(computation);
       place(c);
-      if (const auto* call = std::get_if<loop::Call>(&computation.work)) stretch_ += is_collective(call->op) ? 1 : 0;
+      stretch_ += communicates(computation) ? 1 : 0;
       for (loop::BufferId out : computation.outputs) producer_[static_cast<size_t>(out)] = c;
     }
     std::vector<Group> result;
@@ -191,6 +191,7 @@ class Grouping {
   // product is made, and to read it again, moves less than to write and read the product besides.
   bool would_end_an_epilogue(size_t g, size_t c) const {
     if (!groups_[g].inner.empty() || !std::holds_alternative<loop::Reduction>(program_.computations[c].work)) return false;
+    if (reads_what_is_sent(g)) return false;
     for (const Member& member : groups_[g].members) {
       for (loop::BufferId buffer : reads_[member.computation]) {
         const size_t p = producer_[static_cast<size_t>(buffer)];
@@ -201,6 +202,16 @@ class Grouping {
       }
     }
     return false;
+  }
+
+  // Does the group read a result of a collective operation? A product that it is fused into would wait for that.
+  bool reads_what_is_sent(size_t g) const {
+    const auto is_sent = [&](loop::BufferId buffer) {
+      const size_t p = producer_[static_cast<size_t>(buffer)];
+      return p != kNone && communicates(program_.computations[p]);
+    };
+    return std::any_of(groups_[g].members.begin(), groups_[g].members.end(),
+                       [&](const Member& member) { return std::ranges::any_of(reads_[member.computation], is_sent); });
   }
 
   // The groups that make something that `c` reads, and those that read something that it reads too.

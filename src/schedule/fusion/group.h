@@ -51,6 +51,12 @@ bool makes_product(const loop::LoopProgram& program, const loop::Computation& co
 // A convolution in which each channel has one filter, its own?
 bool is_depthwise(const loop::Call& call);
 
+// Is it a collective operation?
+inline bool communicates(const loop::Computation& computation) {
+  const auto* call = std::get_if<loop::Call>(&computation.work);
+  return call != nullptr && is_collective(call->op);
+}
+
 // Does the computation write prepared buffers?
 inline bool is_prepared(const loop::LoopProgram& program, size_t computation) {
   const std::vector<loop::BufferId>& outputs = program.computations[computation].outputs;
