@@ -247,6 +247,27 @@ graph(x: f32[s0, 8]) {
      2,
      {"down: f32[8, 4]", "k: f32[16, 8]", "norm: f32[8]", "o: f32[8, 16]", "q: f32[16, 8]", "up: f32[4, 8]", "v: f32[16, 8]"},
      "q batch\nk batch\nv batch\no batch\n"},
+    {"state_that_parts_of_a_batch_write",
+     {"k: f32[8, 8]", "buffer cache: f32[4, 2, 10, 4]", "o: f32[8, 8]"},
+     R"(graph(x: f32[4, 3, 8], at: i64[3]) {
+  wk: f32[8, 8] = constant(0)
+  cache: f32[4, 2, 10, 4] = constant(1)
+  wo: f32[8, 8] = constant(2)
+  k0: f32[4, 3, 8] = aten::linear(x, wk)
+  k1: f32[4, 3, 2, 4] = aten::view(k0, [4, 3, 2, 4])
+  k: f32[4, 2, 3, 4] = aten::transpose.int(k1, 1, 2)
+  c: f32[4, 2, 10, 4] = aten::index_copy_(cache, 2, at, k)
+  a: f32[4, 2, 3, 4] = aten::scaled_dot_product_attention(k, c, c)
+  b: f32[4, 3, 2, 4] = aten::transpose.int(a, 1, 2)
+  d: f32[4, 3, 8] = aten::reshape(b, [4, 3, 8])
+  y: f32[4, 3, 8] = aten::linear(d, wo)
+  return y
+})",
+     0,
+     2,
+     {"cache: f32[4, 2, 10, 4]", "k: f32[8, 8]", "o: f32[8, 8]"},
+     "* batch\n",
+     3},
     {"batch_that_is_mixed_in_between",
      {"v: f32[8, 8]", "w: f32[8, 8]", "u: f32[8, 8]"},
      R"(graph(x: f32[4, 3, 8]) {
