@@ -6,10 +6,10 @@ usage: tensor_parallel.py TOROID OUT_DIR [--device cuda] [--ranks 2] [--calls 30
 
 On GPUs: 8 layers of 2,048, 4 x 1,024 tokens, bfloat16. On processors: 4 layers of 512, 2 x 128 tokens, float32, a thread each. Each process
 has its heads of attention and its part of the perceptrons, and all add what they give, twice a layer. --cut: who cuts the model: this
-script, in PyTorch, or toroid (--tensor-parallel), which then cuts the last product too, and gathers it. Compares the results of all with
-those of the whole, and times both: on GPUs by events, calls as CUDA graphs. --mpi: the tests' own MPI (tests/collectives/shared_mpi.c), for
-machines without a launcher; else the processes are started by mpirun. --also: times the several with these variables of the environment and
-flags of toroid, too. --kernels: prints the steps' times of process 0. Writes OUT_DIR/result.json.
+script, in PyTorch, or toroid (--tensor-parallel), which cuts attention by the batch where that is quicker by estimate. Compares the results
+of all with those of the whole, and times both: on GPUs by events, calls as CUDA graphs. --mpi: the tests' own MPI
+(tests/collectives/shared_mpi.c), for machines without a launcher; else the processes are started by mpirun. --also: times the several with
+these variables of the environment and flags of toroid, too. --kernels: prints the steps' times of process 0. Writes OUT_DIR/result.json.
 """
 import argparse
 import json
