@@ -1,13 +1,15 @@
 """What a call of torch.compile(backend="toroid") costs beside its work: tiny models, beside Inductor and eager PyTorch.
 
-    python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--processes N] [--at-once N] [--after PID]
-                                           [--rounds N] [--seconds S] [--threads N] [--cache FOLDER] [--json FILE]
+    python bench/torch_compile/overhead.py [--cases PATTERN...] [--backends toroid,inductor,eager] [--processes N] [--own]
+                                           [--at-once N] [--after PID] [--rounds N] [--seconds S] [--threads N] [--cache FOLDER]
+                                           [--json FILE]
 
 Of each case each backend has `--processes` processes, which compile it. Then all are timed in turns, `--rounds` times for `--seconds` each:
 the time of a call by a process, with Dynamo's guards and AOTAutograd's part, is the least of its rounds' medians. A process is a tenth
 faster or slower than another one by how its memory happens to lie, so the median of a backend's processes counts. `--at-once` cases are
 compiled at once, on a machine of many processors, and timed one after the other when the process `--after` has ended. --cache keeps what is
-compiled for later runs.
+compiled for later runs. With `--own` only the time is counted in which what the backend compiled runs, in training of both passes: all else
+is PyTorch's own and the same for each backend.
 """
 
 from __future__ import annotations
@@ -105,7 +107,41 @@ def cases() -> dict[str, Callable]:
     }
 
 
-def _work(name: str, backend: str, threads: int, folder: str, pipe) -> None:
+def _own_calls(backend: str, spent: list[float]) -> None:
+    """From now on, calls of what the backend compiles add their seconds to spent[0]."""
+
+    def timed(call: Callable) -> Callable:
+        def added(*arguments):
+            begin = time.perf_counter()
+            result = call(*arguments)
+            spent[0] += time.perf_counter() - begin
+            return result
+
+        added._boxed_call = True
+        return added
+
+    if backend == "toroid":
+        import toroid.torch.compile as compile
+
+        make_call = compile.make_call
+        compile.make_call = lambda *arguments, **named: timed(make_call(*arguments, **named))
+    else:
+        from torch._inductor.output_code import CompiledFxGraph
+
+        CompiledFxGraph.__call__ = timed(CompiledFxGraph.__call__)
+
+
+def _median_of_own_s(step: Callable, spent: list[float], seconds: float) -> float:
+    """The median of a call's seconds in what the backend has compiled."""
+    found, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        spent[0] = 0.0
+        step()
+        found.append(spent[0])
+    return statistics.median(found)
+
+
+def _work(name: str, backend: str, threads: int, folder: str, own: bool, pipe) -> None:
     """Compiles the case, says so, then answers each number of seconds by the median of the calls in that time."""
     import torch
 
@@ -114,13 +150,17 @@ def _work(name: str, backend: str, threads: int, folder: str, pipe) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     os.environ["TOROID_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/toroid", f"{folder}/inductor"
     torch.set_num_threads(threads)
+    spent = [0.0]
     try:
+        if own:
+            _own_calls(backend, spent)
         step = cases()[name]((lambda f: f) if backend == "eager" else (lambda f: torch.compile(f, backend=backend)))
         for _ in range(3):
             step()
         pipe.send("ready")
         while True:
-            pipe.send(run._median_s(step, pipe.recv()))
+            seconds = pipe.recv()
+            pipe.send(_median_of_own_s(step, spent, seconds) if own else run._median_s(step, seconds))
     except EOFError:
         pass
     except BaseException as error:
@@ -131,11 +171,11 @@ def _work(name: str, backend: str, threads: int, folder: str, pipe) -> None:
 
 
 class _Worker:
-    def __init__(self, name: str, backend: str, threads: int, folder: str) -> None:
+    def __init__(self, name: str, backend: str, threads: int, folder: str, own: bool) -> None:
         self.name, self.backend = name, backend
         self.medians: list[float] = []
         self.pipe, theirs = fork.Pipe()
-        self.process = fork.Process(target=_work, args=(name, backend, threads, folder, theirs))
+        self.process = fork.Process(target=_work, args=(name, backend, threads, folder, own, theirs))
         self.process.start()
         theirs.close()
 
@@ -155,7 +195,8 @@ def _prepared(names: list[str], backends: list[str], folder: str, arguments: arg
     """Of each case its processes, ready to be timed. Throws RuntimeError where one fails."""
     workers: dict[str, list[_Worker]] = {name: [] for name in names}
     for count in (1, arguments.processes - 1):  # the others find in the caches what the first ones compile
-        new = [_Worker(name, backend, arguments.threads, folder) for name in names for _ in range(count) for backend in backends]
+        each = [(name, backend) for name in names for _ in range(count) for backend in backends]
+        new = [_Worker(name, backend, arguments.threads, folder, arguments.own) for name, backend in each]
         for worker in new:
             workers[worker.name].append(worker)
         for worker in new:
@@ -181,6 +222,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--after", type=int, default=0)
+    parser.add_argument("--own", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=2)
@@ -191,7 +233,7 @@ def main() -> None:
     import steady
     import toroid.torch  # noqa: F401: registers the backend
 
-    backends = arguments.backends.split(",")
+    backends = [backend for backend in arguments.backends.split(",") if not (arguments.own and backend == "eager")]
     if "inductor" in backends:  # once, for all processes
         import torch._inductor.compile_fx  # noqa: F401
         from torch._inductor.cpu_vec_isa import pick_vec_isa
