@@ -1,5 +1,7 @@
 """Attention with dropout and its gradients, beside eager PyTorch with the same weights dropped."""
 
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -80,6 +82,23 @@ def test_gradients_run_where_their_forward_pass_does():
     q = torch.randn(1, 2, 8, 16)
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="the state of a forward pass that toroid"):
         alone(q, q, q, torch.randn(1, 2, 8), torch.tensor(3))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_heads_that_share_keys(dynamic):
+    def function(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).sin()
+
+    found = []
+    for call in (function, torch.compile(function, backend="toroid", dynamic=dynamic)):
+        torch.manual_seed(0)
+        given = [torch.randn(2, heads, 6, 8, requires_grad=True) for heads in (4, 2, 2)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", backend.FallbackWarning)  # of the operator that PyTorch takes on CPUs
+            result = call(*given)
+            result.sum().backward()
+        found.append((result, [each.grad for each in given]))
+    close(found[1], found[0])
 
 
 def test_a_graph_with_both_passes_may_be_cut_between():

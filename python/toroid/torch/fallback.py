@@ -65,11 +65,26 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
     name = operator_name(node.target)
     if updates.writes(node) and not is_update(node):
         return "it changes where an input is in memory"
+    if node.target in _ATTENTION_OF_CPUS and _shares_heads(node):
+        return "heads of queries that share keys and values"
     if name.split(".")[0] in _FILLED_IF_DETERMINISTIC and _fills_new_elements():
         return "under deterministic algorithms its new elements are NaN (torch.utils.deterministic.fill_uninitialized_memory)"
     if _core.operator_is_supported(name) or name.startswith("aten::sym_") or name in _STATEMENTS:
         return None
     return "toroid has no such operator"
+
+
+_ATTENTION_OF_CPUS = (
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
+)
+
+
+def _shares_heads(node: torch.fx.Node) -> bool:
+    """Whether attention has not as many heads of keys as of queries, as far as is known: no program repeats them."""
+    first = _ATTENTION_OF_CPUS.index(node.target)  # the gradient of the result comes before, in a backward pass
+    queries, keys = (expression(each.meta["val"].shape[1]) for each in node.args[first : first + 2])
+    return queries != keys
 
 
 def _fills_new_elements() -> bool:
