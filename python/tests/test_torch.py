@@ -84,6 +84,15 @@ def test_marked_dims_and_training():
         close(actual, [p.grad for p in model.parameters()], 1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:The use of `x.T`")
+def test_graphs_that_compute_nothing():
+    for x in (torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)):
+        torch._dynamo.reset()
+        result = compiled(lambda x: x.T)(x)  # the input, of which AOTAutograd's graph gives nothing
+        close(result, x)
+        assert result.data_ptr() == x.data_ptr() and result.requires_grad == x.requires_grad
+
+
 def test_views_and_aliases_are_eagers():
     def f(x):
         y = x * 2

@@ -174,7 +174,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
     for i in sorted({output.index for output in graph.outputs if output.kind in ("argument", "view")}):
         lines.append(f"    a{i} = args[{i}]")
     lines.append("    args.clear()")
-    if texts == [f"made[{i}]" for i in range(num_given)]:
+    if graph.results and texts == [f"made[{i}]" for i in range(num_given)]:
         lines.append("    return made")
     else:
         lines += [f"    o{i} = {text}" for i, text in enumerate(texts)]
