@@ -1,4 +1,5 @@
 // The kernels of attention's gradient on a GPU: the text that a GPU runs, compiled for this processor, and compared with the evaluator.
+#include <algorithm>
 #include <cmath>
 
 #include "driver/end_to_end/compiled_for_test.h"
@@ -68,6 +69,17 @@ graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: 
   y: bf16[2, 2, 70, 64], l: f32[2, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
   a: bf16[2, 2, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
   return a, b, c
+})"},
+    // Tiles of keys, and rows of them, of which none is seen are left out: the first 70 of 320 are seen, or none.
+    {"padded_keys_of_several_tiles", R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 320, 64], v: bf16[2, 2, 320, 64], g: bf16[2, 2, 70, 64], c: bf16[2, 1, 1, 320]) {
+  places: i64[320] = aten::arange(320)
+  seen: bool[320] = aten::lt.Scalar(places, 70)
+  hides: bf16[] = aten::scalar_tensor(-inf, dtype=dtype.bf16)
+  n: bf16[2, 1, 1, 320] = aten::where.self(seen, c, hides)
+  y: bf16[2, 2, 70, 64], l: f32[2, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true, attn_mask=n)
+  a: bf16[2, 2, 70, 64], b: bf16[2, 2, 320, 64], d: bf16[2, 2, 320, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true, attn_mask=n)
+  return a, b, d
 })"},
     {"biases_of_each_head_and_causal", R"(
 graph(q: f16[2, 3, 90, 48], k: f16[2, 3, 90, 48], v: f16[2, 3, 90, 48], g: f16[2, 3, 90, 48], m: f16[1, 3, 90, 90]) {
@@ -172,6 +184,40 @@ graph(q: bf16[1, 2, 70, 64], k: bf16[1, 2, 80, 64], v: bf16[1, 2, 80, 64], g: bf
   inputs[4] = HostTensor::from_ints(DType::Bool, {1, 1, 70, 1}, std::vector<int64_t>(70, 1));
   const std::vector<HostTensor> expected = evaluate(program, inputs);
   for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+}
+
+// A batch whose keys are all hidden has zeros, and the other one what it has alone: all tiles of the one are left out.
+TEST(AttentionGradientOnGpu, ABatchThatSeesNothingHasZeros) {
+  const std::string text = R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 150, 64], v: bf16[2, 2, 150, 64], g: bf16[2, 2, 70, 64], p: bool[2, 1, 1, 150]) {
+  hides: bf16[] = aten::scalar_tensor(-inf, dtype=dtype.bf16)
+  shows: bf16[] = aten::scalar_tensor(0.0, dtype=dtype.bf16)
+  m: bf16[2, 1, 1, 150] = aten::where.self(p, shows, hides)
+  y: bf16[2, 2, 70, 64], l: f32[2, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
+  a: bf16[2, 2, 70, 64], b: bf16[2, 2, 150, 64], c: bf16[2, 2, 150, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})";
+  Program program = parse_text(text);
+  decompose(program);
+  std::vector<HostTensor> inputs = example_inputs(program);
+  std::vector<int64_t> sees(300, 1);
+  inputs[4] = HostTensor::from_ints(DType::Bool, {2, 1, 1, 150}, sees);
+  const std::vector<HostTensor> expected = evaluate(program, inputs);
+  std::fill(sees.begin() + 150, sees.end(), 0);
+  inputs[4] = HostTensor::from_ints(DType::Bool, {2, 1, 1, 150}, sees);
+  const std::vector<HostTensor> outputs = compiled(text, codegen::Target::EmulatedCuda).load(2).run(inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto half = [&](const HostTensor& x, bool second) {
+      const std::vector<double> all = x.to_doubles();
+      const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+      std::vector<int64_t> sizes = x.sizes();
+      sizes[0] = 1;
+      return HostTensor::from_doubles(DType::F32, sizes,
+                                      second ? std::vector<double>(middle, all.end()) : std::vector<double>(all.begin(), middle));
+    };
+    EXPECT_LT(relative_difference(half(outputs[i], false), half(expected[i], false)), 0.01) << i;
+    for (double each : half(outputs[i], true).to_doubles()) ASSERT_EQ(each, 0) << i;
+  }
 }
 
 // Scaled scores beyond 2^31, each of two keys, so that gradients are not 0; beside rows of common ones. The formula with the logarithm of a
