@@ -234,8 +234,7 @@ class GraphProgram {
   // Results results[i] are new values of the call's arguments[i], of the same sizes and dtype. are_given: of all results those that calls
   // give; in the place of others there is None, behind the last one nothing. copy(argument, result) copies what is large, in threads of
   // PyTorch's.
-  void set_updates(const std::vector<size_t>& results, const std::vector<size_t>& arguments, std::vector<bool> are_given,
-                   nb::object copy) {
+  void set_updates(const std::vector<size_t>& results, const std::vector<size_t>& arguments, std::vector<bool> are_given, nb::object copy) {
     if (results.size() != arguments.size() || are_given.size() != layouts_.size())
       raise_named("InternalError", "a graph with other updates than it was written with");
     for (size_t i = 0; i < results.size(); ++i) {

@@ -43,8 +43,8 @@ void ask_for_large_pages(ProcessOptions& compiler, const std::filesystem::path& 
   file << kLargePagesLibrary;
   file.close();
   if (!file) return log_debug("compilers have small pages: '{}' cannot be written", library.string());
-  const char* const others = std::getenv("LD_PRELOAD");
-  compiler.environment.emplace_back("LD_PRELOAD", others == nullptr ? library.string() : library.string() + ":" + others);
+  const char* const others = std::getenv("LD_PRELOAD");  // sanitizers want to be the first
+  compiler.environment.emplace_back("LD_PRELOAD", others == nullptr ? library.string() : others + (":" + library.string()));
 }
 
 }  // namespace toroid

@@ -13,8 +13,8 @@ namespace toroid {
 // others?
 bool gives_large_pages_on_request(std::string_view enabled);
 
-// Where that is so here, writes the library to `folder`, the compiler's own one, and has it loaded before the compiler and what that starts.
-// Does nothing where files of the folder cannot be loaded. What the compiler makes stays the same.
+// Where that is so here, writes the library to `folder`, the compiler's own one, and has it loaded before the compiler and what that starts,
+// behind what the user has loaded so. Does nothing where files of the folder cannot be loaded. What the compiler makes stays the same.
 void ask_for_large_pages(ProcessOptions& compiler, const std::filesystem::path& folder);
 
 }  // namespace toroid

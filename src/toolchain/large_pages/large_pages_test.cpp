@@ -29,12 +29,12 @@ TEST(LargePages, AreAskedForWhereOnlyThatBringsThem) {
   EXPECT_FALSE(gives_large_pages_on_request("always madvise [never]\n"));
 }
 
-TEST(LargePages, AreAskedForBesideWhatAUserLoads) {
+TEST(LargePages, AreAskedForBehindWhatAUserLoads) {
   const ScopedVariable variable("LD_PRELOAD", "/nowhere/first.so");
   const FakeCompiler fake("printf '\\177ELF' > \"$out\"; printf '%s' \"$LD_PRELOAD\" >> \"$out\"");
   const std::string seen = fake.toolchain().compile_object("int x;");
-  EXPECT_TRUE(seen.ends_with("/nowhere/first.so")) << seen;
-  EXPECT_EQ(seen.find("/large_pages.so:") != std::string::npos, are_given_here()) << seen;
+  EXPECT_TRUE(seen.starts_with("\177ELF/nowhere/first.so")) << seen;
+  EXPECT_EQ(seen.ends_with("/large_pages.so"), are_given_here()) << seen;
 }
 
 TEST(LargePages, AreNotAskedForWithANameThatWouldBeTwo) {
