@@ -8,12 +8,22 @@
 // one output.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
+
+#include "base/bits.h"
 
 namespace toroid {
 
 inline constexpr std::string_view kBranchCall = "gpu.branch", kBesideCall = "gpu.beside", kAwaitCall = "gpu.await", kTakeCall = "gpu.take";
 inline constexpr int64_t kStays = 2, kMarks = 3;
+
+// Of what is swapped, the bytes of a slot in the mailbox that it comes to: what has the same takes the slots of one mailbox in turns
+// (runtime/cuda/communication/peer_copies.h).
+constexpr uint64_t slot_bytes(uint64_t bytes) {
+  constexpr uint64_t kLeast = 1 << 16;
+  return uint64_t{1} << bit_width(std::max(bytes, kLeast) - 1);
+}
 
 }  // namespace toroid

@@ -259,7 +259,7 @@ TEST(Lanes, ShareNoMemoryThatIsNeeded) {
   }
 }
 
-// Where another swap would wait for a slot that one of a lane has for long, it is copied out; where swaps have several sizes, all are.
+// Where another swap of the same mailbox would wait for a slot that one of a lane has for long, it is copied out. Other sizes have others.
 TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
   const Made turns = for_gpu(parts(2, 4));
   EXPECT_EQ(received_in_place(turns.graphs, turns.module), (std::vector<size_t>{1, 3, 5, 7, 9, 11, 13, 15}));
@@ -282,7 +282,21 @@ TEST(Lanes, KeepWhatComesWhereAllSwapsTakeTurns) {
   }
   const Made sizes = for_gpu(other);
   ASSERT_NE(lanes_of(sizes).find('2'), std::string::npos);
-  EXPECT_TRUE(received_in_place(sizes.graphs, sizes.module).empty());
+  EXPECT_EQ(received_in_place(sizes.graphs, sizes.module), (std::vector<size_t>{1, 3, 5, 7, 9, 11, 13, 15}));
+  // Results that are gathered at the end are of another size than what layers swap.
+  std::string gathered = rows(3);
+  const std::string result = "  return x3";
+  gathered.replace(gathered.find(result), result.size(),
+                   "  z: bf16[512, 512], tz: i64[] = library.collectives.swap(w, t2b, attributes=[2, 0])\n  return x3, z");
+  const Made with_result = for_gpu(gathered);
+  EXPECT_EQ(received_in_place(with_result.graphs, with_result.module), (std::vector<size_t>{1, 5, 8, 12, 15, 19}));
+  const std::string group = "(w, t2b, attributes=[2, 0])";
+  gathered.replace(gathered.find(group), group.size(), "(w, t2b, attributes=[2, 0, 1, 0])");
+  const Made of_others = for_gpu(gathered);
+  EXPECT_TRUE(received_in_place(of_others.graphs, of_others.module).empty());
+  // Steps that are timed one by one are beside nothing.
+  const Made timed = for_gpu(rows(3), true);
+  EXPECT_TRUE(received_in_place(timed.graphs, timed.module).empty());
 }
 
 TEST(Lanes, ReadBackAndAreChecked) {

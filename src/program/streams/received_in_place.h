@@ -9,7 +9,7 @@
 namespace toroid::program {
 
 // The operations, as positions of the main function's steps, what they swap being read by kernels of their lane, or of none, before its
-// next operation alone: its slot is free by then. None where swaps of the program are of several sizes.
+// next operation of the same mailbox alone: its slot is free by then. None where it is unknown which swaps of the program share one.
 std::vector<size_t> received_in_place(const std::vector<schedule::ScheduledGraph>& graphs, const Module& module);
 
 }  // namespace toroid::program

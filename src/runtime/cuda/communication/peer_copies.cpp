@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/bits.h"
 #include "base/error.h"
 #include "base/file/file.h"
+#include "library/branch_calls.h"
 #include "library/collectives/collectives.h"
 #include "runtime/cuda/device.h"
 
@@ -289,10 +289,9 @@ void PeerCopies::end_call(StreamHandle stream) {
 }
 
 const void* PeerCopies::swap(const Group& group, const Swap& what, StreamHandle stream) {
-  constexpr size_t kLeastSlot = 1 << 16;
   // Processes that a host has brought together may have no MPI to find each other by.
   if (!is_used_ || group.nccl() != nullptr) return nullptr;
-  const size_t slot = size_t{1} << bit_width(std::max(what.bytes, kLeastSlot) - 1);
+  const size_t slot = slot_bytes(what.bytes);
   std::unique_ptr<Mailbox>& mailbox = mailboxes_[{&group, slot}];
   if (mailbox == nullptr) mailbox = std::make_unique<Mailbox>(group, slot);
   return mailbox->is_usable() ? mailbox->swap(what, stream) : nullptr;
