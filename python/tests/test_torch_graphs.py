@@ -287,13 +287,13 @@ def joint_attention(scores_of_others):
         return make_fx(joint, tracing_mode="fake")(*inputs)
 
 
-def joint_masked_attention(mask_of_others):
+def joint_masked_attention(mask_of_others, wants_gradient_of_mask=False):
     """The same with a mask, of which the forward pass may have had another one. PyTorch's sums have more rows than there are queries."""
 
     def joint(q, k, v, grad, mask, others):
         out, sums, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, others if mask_of_others else mask, True)
         return torch.ops.aten._scaled_dot_product_efficient_attention_backward(
-            grad, q, k, v, mask, out, sums, seed, offset, 0.0, [True, True, True, False]
+            grad, q, k, v, mask, out, sums, seed, offset, 0.0, [True, True, True, wants_gradient_of_mask]
         )
 
     with FakeTensorMode():
@@ -310,6 +310,9 @@ def test_gradients_of_attention_in_graphs_of_their_own():
         text = write_graph(written, "joint", is_tangent=lambda node: False).text
         assert ("flash_attention_for_cpu" in text) == (not others)
         assert "flash_attention_for_cpu" not in gm.code  # which eager PyTorch may have to run
+    of_mask = joint_masked_attention(False, wants_gradient_of_mask=True)
+    attention.mark(of_mask)
+    assert attention.with_own_sums(of_mask) is of_mask
 
 
 def test_texts_say_where_tensors_are():

@@ -31,6 +31,7 @@ class _Kind(NamedTuple):
     dropout: int
     is_causal: int
     names: tuple[str, ...]  # of the forward operator's arguments behind queries, keys and values
+    wanted: int | None = None  # which gradients are, the mask's last
 
     def argument(self, node: torch.fx.Node, place: int | None, default):
         return default if place is None or place >= len(node.args) else node.args[place]
@@ -45,7 +46,7 @@ _KINDS = {
         _aten._scaled_dot_product_flash_attention.default, None, 5, 10, 11, ("dropout", "is_causal")
     ),
     _aten._scaled_dot_product_efficient_attention_backward.default: _Kind(
-        _aten._scaled_dot_product_efficient_attention.default, 4, 6, 9, 11, ("bias", "sums", "dropout", "is_causal")
+        _aten._scaled_dot_product_efficient_attention.default, 4, 6, 9, 11, ("bias", "sums", "dropout", "is_causal"), 10
     ),
 }
 
@@ -60,6 +61,8 @@ def mark(joint: torch.fx.GraphModule) -> None:
         kind = _KINDS[node.target]
         _, q, k, v, *_ = node.args
         bias, sums = kind.argument(node, kind.bias, None), node.args[kind.sums]
+        if bias is not None and kind.wanted is not None and node.args[kind.wanted][-1]:
+            continue  # there is no kernel for the gradient of a mask
         if node.args[kind.dropout] != 0.0 or getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
             continue
         forward = sums.args[0]
