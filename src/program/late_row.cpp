@@ -69,6 +69,10 @@ std::optional<LateRow> row_written(const schedule::ScheduledGraph& graph, const 
   if (scatter == nullptr || operand.sizes.size() != 4 || !operand.offset.is_const(0)) return std::nullopt;
   const sym::Expr rows = operand.sizes[2], row = operand.strides[2];
   if (!rows.is_const() || !row.is_const()) return std::nullopt;
+  const int64_t all_rows = row.value() * rows.value();
+  for (size_t d = 0; d < 2; ++d) {  // batches and heads: whole sets of rows, or parts of each row
+    if (!sym::known_divisible(operand.strides[d], all_rows) && !sym::known_lt(operand.strides[d], row)) return std::nullopt;
+  }
   sym::Expr rest = scatter->position;
   std::optional<LateRow> late;
   for (sym::Expr symbol : sym::free_symbols(scatter->position)) {
@@ -79,7 +83,7 @@ std::optional<LateRow> row_written(const schedule::ScheduledGraph& graph, const 
       late = element_of_input(loops, value->index, rows);
       if (!late) return std::nullopt;
       rest = linear->rest;
-    } else if (sym::known_divisible(linear->coefficient, row.value() * rows.value())) {
+    } else if (sym::known_divisible(linear->coefficient, all_rows)) {
       rest = linear->rest;  // of a head or of a batch
     }
   }

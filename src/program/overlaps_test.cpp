@@ -108,6 +108,28 @@ graph(x: bf16[1, 8, 1, 64], p: i64[1]) {
   return z, l -> buffer "keys", w -> buffer "values"
 })",
      "call, lets next; call, early, loads ahead, lets next; launch, early"},
+    // Heads beside each other in each row, two batches, and two layers.
+    {"attention_of_caches_by_rows", R"(
+buffer 0 "keys": bf16[2, 512, 8, 64] = external
+buffer 1 "values": bf16[2, 512, 8, 64] = external
+buffer 2 "more": bf16[2, 512, 8, 64] = external
+graph(x: bf16[2, 1, 8, 64], p: i64[1]) {
+  k: bf16[2, 512, 8, 64] = constant(0)
+  v: bf16[2, 512, 8, 64] = constant(1)
+  c: bf16[2, 512, 8, 64] = constant(2)
+  l: bf16[2, 512, 8, 64] = aten::index_copy(k, 1, p, x)
+  w: bf16[2, 512, 8, 64] = aten::index_copy(v, 1, p, x)
+  a: bf16[2, 8, 512, 64] = aten::transpose.int(l, 1, 2)
+  b: bf16[2, 8, 512, 64] = aten::transpose.int(w, 1, 2)
+  q: bf16[2, 8, 1, 64] = aten::transpose.int(x, 1, 2)
+  y: bf16[2, 8, 1, 64] = aten::scaled_dot_product_attention(q, a, b)
+  t: bf16[2, 1, 8, 64] = aten::transpose.int(y, 1, 2)
+  n: bf16[2, 512, 8, 64] = aten::index_copy(c, 1, p, t)
+  d: bf16[2, 8, 512, 64] = aten::transpose.int(n, 1, 2)
+  z: bf16[2, 8, 1, 64] = aten::scaled_dot_product_attention(y, d, d)
+  return z, l -> buffer "keys", w -> buffer "values", n -> buffer "more"
+})",
+     "call, lets next; call, early, loads ahead, lets next; launch, early, lets next; call, early, loads ahead"},
     // The row of values is another one; the index is made by a kernel; the cache is replaced; all rows of a head are written.
     {"attention_of_caches_that_are_not_there", R"(
 buffer 0 "keys": bf16[1, 8, 512, 64] = external
