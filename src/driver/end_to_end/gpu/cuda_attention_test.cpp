@@ -1,6 +1,7 @@
 // The kernel of attention on a GPU: the text that a GPU runs, compiled for this processor, and compared with the evaluator.
 #include <algorithm>
 
+#include "base/error_for_test.h"
 #include "driver/end_to_end/compiled_for_test.h"
 
 namespace toroid {
@@ -279,6 +280,16 @@ TEST(EmulatedAttention, OfACacheHasTheRowThatIsWritten) {
       const std::vector<HostTensor> expected = evaluate(*model.program, inputs), outputs = model.load(2).run(inputs);
       EXPECT_EQ(difference(outputs[0], expected[0], {.sums_or_products = true}), std::nullopt) << keys << " keys, row " << row;
     }
+  }
+}
+
+TEST(EmulatedAttention, OfACacheReadsNoRowThatIsNotThere) {
+  constexpr int kKeys = 40;  // the last warp has chunks of sixteen
+  const CompiledModel model = compiled(step_of_a_cache(kKeys), codegen::Target::EmulatedCuda);
+  for (const int64_t row : {int64_t{kKeys}, int64_t{kKeys + 3}, int64_t{-kKeys - 1}, int64_t{1} << 40}) {
+    std::vector<HostTensor> inputs = example_inputs(*model.program);
+    inputs[2] = HostTensor::from_ints(DType::I64, {1}, std::vector<int64_t>{row});
+    EXPECT_NE(error_of([&] { model.load(2).run(inputs); }).report().find("indices"), std::string::npos) << row;
   }
 }
 
