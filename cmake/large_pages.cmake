@@ -4,8 +4,8 @@ set(TOROID_LARGE_PAGES_LIBRARY ${CMAKE_BINARY_DIR}/large_pages.so)
 set(TOROID_LARGE_PAGES_SOURCE ${CMAKE_BINARY_DIR}/generated/large_pages_library.cpp)
 set(source ${CMAKE_SOURCE_DIR}/src/toolchain/large_pages/preloaded.c)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-execute_process(COMMAND ${CMAKE_C_COMPILER} -O1 -shared -fPIC -nostdlib -s -Wl,-z,noseparate-code ${source} -o ${TOROID_LARGE_PAGES_LIBRARY}
-                RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+execute_process(COMMAND ${CMAKE_C_COMPILER} -O1 -shared -fPIC -nostdlib -s -Wl,-z,noseparate-code ${source}
+                        -o ${TOROID_LARGE_PAGES_LIBRARY} RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
 set(bytes "")
 if(status EQUAL 0)
   file(READ ${TOROID_LARGE_PAGES_LIBRARY} bytes HEX)

@@ -243,7 +243,8 @@ std::string Toolchain::run_compiler(std::vector<std::string> arguments, std::str
     }
   }
   // Wrappers of compilers may complain on standard output.
-  const std::string& words_said = result.errors.empty() ? result.output : result.errors;
+  const std::string errors = without_words_about_large_pages(result.errors);
+  const std::string& words_said = errors.empty() ? result.output : errors;
   const auto said = [&](const char* words) { return words_said.find(words) != std::string::npos; };
   const bool crashed = (result.signal != 0 && !result.timed_out) || std::any_of(std::begin(kCrashed), std::end(kCrashed), said);
   const bool reached_limit =

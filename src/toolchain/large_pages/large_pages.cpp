@@ -1,5 +1,6 @@
 #include "toolchain/large_pages/large_pages.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -13,6 +14,7 @@
 namespace toroid {
 namespace {
 
+constexpr const char* kLibraryName = "large_pages.so";
 constexpr const char* kEnabled = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 // Of this machine.
@@ -38,13 +40,24 @@ bool gives_large_pages_on_request(std::string_view enabled) { return enabled.fin
 void ask_for_large_pages(ProcessOptions& compiler, const std::filesystem::path& folder) {
   static const bool is_worthwhile = are_given_on_request() && !kLargePagesLibrary.empty();
   if (!is_worthwhile || !can_be_loaded_from(folder)) return;
-  const std::filesystem::path library = folder / "large_pages.so";
+  const std::filesystem::path library = folder / kLibraryName;
   std::ofstream file(library, std::ios::binary);  // durable it need not be
   file << kLargePagesLibrary;
   file.close();
   if (!file) return log_debug("compilers have small pages: '{}' cannot be written", library.string());
   const char* const others = std::getenv("LD_PRELOAD");  // sanitizers want to be the first
   compiler.environment.emplace_back("LD_PRELOAD", others == nullptr ? library.string() : others + (":" + library.string()));
+}
+
+std::string without_words_about_large_pages(std::string_view words) {
+  const std::string name = std::string("/") + kLibraryName + "' from LD_PRELOAD";
+  std::string kept;
+  while (!words.empty()) {
+    const std::string_view line = words.substr(0, std::min(words.find('\n'), words.size() - 1) + 1);
+    if (line.find(name) == line.npos) kept += line;
+    words.remove_prefix(line.size());
+  }
+  return kept;
 }
 
 }  // namespace toroid

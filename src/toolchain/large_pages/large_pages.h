@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "support/process/subprocess.h"
@@ -16,5 +17,8 @@ bool gives_large_pages_on_request(std::string_view enabled);
 // Where that is so here, writes the library to `folder`, the compiler's own one, and has it loaded before the compiler and what that starts,
 // behind what the user has loaded so. Does nothing where files of the folder cannot be loaded. What the compiler makes stays the same.
 void ask_for_large_pages(ProcessOptions& compiler, const std::filesystem::path& folder);
+
+// A compiler's words without those of a loader that could not load it, of another kind of program as it may be.
+std::string without_words_about_large_pages(std::string_view words);
 
 }  // namespace toroid

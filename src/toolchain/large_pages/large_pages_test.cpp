@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/environment_for_test.h"
+#include "base/error.h"
 #include "base/file/file.h"
 #include "base/file/loaded_library.h"
 #include "toolchain/fake_compiler_for_test.h"
@@ -44,11 +45,24 @@ TEST(LargePages, AreNotAskedForWithANameThatWouldBeTwo) {
   EXPECT_TRUE(compiler.environment.empty());
 }
 
+TEST(LargePages, AreNotSpokenOfWhereTheLibraryDoesNotLoad) {
+  const FakeCompiler fake(
+      "echo \"ERROR: ld.so: object '/tmp/a/large_pages.so' from LD_PRELOAD cannot be preloaded (failed to map segment from shared object): "
+      "ignored.\" >&2; echo 'no licence' >&2; exit 1");
+  try {
+    fake.toolchain().compile_object("int x;");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.report().find("no licence"), std::string::npos);
+    EXPECT_EQ(error.report().find("ld.so"), std::string::npos) << error.report();
+    EXPECT_EQ(error.report().find("TOROID_COMPILE_MEMORY"), std::string::npos) << error.report();
+  }
+}
+
 // Its own mmap, called as a compiler calls it.
 TEST(LargePages, LieAtMultiplesOfTheirSizeAndHoldZeros) {
+  if (kLargePagesLibrary.empty()) GTEST_SKIP() << "the C compiler could not make the library";
   const TempFolder folder;
-  const std::filesystem::path path = folder.path() / "large_pages.so";
-  write_file_atomically(path, kLargePagesLibrary);
   const LoadedLibrary library(kLargePagesLibrary, "large_pages");
   auto* const map = library.function<void*(void*, size_t, int, int, int, off_t)>("mmap");
   constexpr size_t kLarge = size_t{2} << 20;

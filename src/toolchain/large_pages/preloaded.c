@@ -8,17 +8,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const size_t kSmallPage = 4096, kLargePage = (size_t)2 << 20, kWorthwhile = (size_t)1 << 20;
+static const size_t kLargePage = (size_t)2 << 20, kWorthwhile = (size_t)1 << 20;
 
 static void *map(void *address, size_t size, int protection, int flags, int file, off_t offset) {
   return (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);  // NOLINT: the call gives a pointer as a number
 }
 
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
-  if (address != NULL || size < kWorthwhile || !(flags & MAP_ANONYMOUS) || (flags & MAP_FIXED))
+  if (address != NULL || size < kWorthwhile || !(flags & MAP_ANONYMOUS) || (flags & (MAP_FIXED | MAP_STACK | MAP_HUGETLB)))
     return map(address, size, protection, flags, file, offset);
   // A large page lies at a multiple of its size: one more is mapped, and what is beside the aligned part given back.
-  size = (size + kSmallPage - 1) / kSmallPage * kSmallPage;
+  const size_t page = (size_t)getpagesize();
+  size = (size + page - 1) / page * page;
   char *mapped = map(NULL, size + kLargePage, protection, flags, file, offset);
   if (mapped == MAP_FAILED) return map(NULL, size, protection, flags, file, offset);
   const size_t before = (kLargePage - (uintptr_t)mapped % kLargePage) % kLargePage;
