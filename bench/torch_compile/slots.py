@@ -14,8 +14,9 @@ processes of its own that are forked when all libraries are imported, so that co
   memory that such a process has had.
 
 With --rest nothing is timed before all models are compiled, and before the process `--after` has ended, and then one after the other on
-the same `--threads` processors; nothing is compiled anew. As many models are compiled at once as there are processors: first calls take longer then. Compilers on other processors
-cost a program in tiles much more of its speed than one in vectors. At the end come the warm first calls, on all slots at once.
+the same `--threads` processors; nothing is compiled anew. As many models are compiled at once as there are processors: first calls take
+longer then. Compilers on other processors cost a program in tiles much more of its speed than one in vectors. At the end come the warm
+first calls, on all slots at once.
 
 No model is begun later than `--until` seconds after the libraries are loaded; those that are not are listed. What Inductor has not compiled
 a minute later, or is not to compile (`--without-inductor`), is timed beside eager PyTorch alone. `--skip` leaves out the models of earlier
