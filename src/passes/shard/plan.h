@@ -33,8 +33,8 @@ struct WeightUse {
   bool by_columns = false, by_rows = false, by_batch = false;  // by_batch: all of it, for a part of the batch
 };
 
-// How many times as many bytes of products' weights a process may have for a batch that is sharded, and what part of a call's estimated time
-// that must take at most.
+// How many times as many bytes of products' weights a process may have for a batch that is sharded, and what part of a call's estimated
+// time that must take at most.
 inline constexpr double kMostGrowth = 1.4, kMostTime = 0.98;
 
 struct Plan {
