@@ -419,6 +419,10 @@ TEST(ShardRules, SayWhatIsWrong) {
             "*.down_proj.weight rows");
   EXPECT_EQ(with("left columns"),
             "the rule 'left' is of nothing in the model\ntoroid shard MODEL --tensor-parallel N names the weights of products");
+  EXPECT_EQ(
+      with("x batch"),
+      "'x' is no weight of a product but an input or result\nan input or result is cut along a dim, as in 'x dim 0'; columns, rows and "
+      "batch are of weights");
   EXPECT_EQ(with("x dim 0"),
             "'x' cannot be cut along dim 0 among 4 processes\na dim that is cut has a fixed size, which is a multiple of the "
             "processes");
@@ -439,6 +443,12 @@ TEST(Shards, StayWholeWhereCommunicationTakesLonger) {
 }
 
 TEST(Shards, RefuseRanksAndModelsThatTheyAreNotFor) {
+  const std::string without_elements =
+      "constant 0 \"w\": f32[4, 8] = external\ngraph(x: f32[2, 4]) {\n  w: f32[4, 8] = constant(0)\n"
+      "  y: f32[2, 8] = aten::mm(x, w)\n  return y\n}";
+  EXPECT_EQ(message_of([&] { part_of(without_elements, 0, "w columns", 2); }),
+            "the constant 'w' is external: its elements are not in the text form\nuse the model that the text was printed from, or write "
+            "the constant's elements into the text");
   EXPECT_EQ(message_of([&] { part_of(kPerceptron, 4, ""); }), "there is no process 4 of 4\nranks count from 0: --rank 0 is the first");
   EXPECT_EQ(message_of([&] { part_of(kPerceptron, 0, "", 0); }), "a model cut for 0 processes\ngive a number from 1 on");
   EXPECT_EQ(message_of([&] {

@@ -127,7 +127,12 @@ class Planner {
 
   Sharding caller_sharding(std::string_view name, const TensorType& type) {
     const Rule* rule = rule_of(name);
-    if (rule == nullptr || rule->kind != RuleKind::Dim) return {};
+    if (rule == nullptr || rule->kind == RuleKind::Replicated) return {};
+    if (rule->kind != RuleKind::Dim) {
+      if (rule->is_of_many()) return {};
+      throw Error(ErrorKind::InvalidOption, fmt::format("'{}' is no weight of a product but an input or result", name))
+          .help("an input or result is cut along a dim, as in 'x dim 0'; columns, rows and batch are of weights");
+    }
     if (rule->dim < type.rank() && can_shard(type, {rule->dim}, processes_)) return {rule->dim};
     throw Error(ErrorKind::InvalidOption, fmt::format("'{}' cannot be cut along dim {} among {} processes", name, rule->dim, processes_))
         .help("a dim that is cut has a fixed size, which is a multiple of the processes");

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "graph/text/text.h"
 #include "library/collectives/mpi.h"
 #include "passes/collective.h"
 #include "passes/constant_values.h"
@@ -40,6 +41,7 @@ std::vector<std::pair<int64_t, int64_t>> pieces_of(const Sharding& sharding, int
 
 // Part `rank` of a constant, in memory of its own.
 ConstantData part_of(const ConstantData& whole, const Sharding& sharding, int64_t rank, int64_t processes) {
+  require_elements(whole);
   const auto d = static_cast<size_t>(sharding.dim);
   ConstantData part = whole;
   part.type = {.dtype = whole.type.dtype, .sizes = whole.type.sizes, .device = whole.type.device};
