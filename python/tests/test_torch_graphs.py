@@ -17,7 +17,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from toroid import _core, errors  # noqa: E402
-from toroid.torch import attention, gpu  # noqa: E402
+from toroid.torch import attention, fallback, gpu  # noqa: E402
 from toroid.torch.graph_text import write_graph  # noqa: E402
 from toroid.torch.nodes import Refused  # noqa: E402
 from toroid.torch.runtime import allocator  # noqa: E402
@@ -313,6 +313,21 @@ def test_gradients_of_attention_in_graphs_of_their_own():
     of_mask = joint_masked_attention(False, wants_gradient_of_mask=True)
     attention.mark(of_mask)
     assert attention.with_own_sums(of_mask) is of_mask
+
+
+def test_attention_whose_heads_share_keys_is_left_to_eager_pytorch():
+    def function(q, k, v, grad):
+        out, sums, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)
+        given = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v)
+        backward = torch.ops.aten._scaled_dot_product_efficient_attention_backward
+        return given[0], backward(grad, q, k, v, None, out, sums, seed, offset, 0.0, [True, True, True, False])
+
+    for heads_of_keys in (4, 2):
+        with FakeTensorMode():
+            inputs = [torch.empty(2, heads, 7, 16, dtype=torch.bfloat16, device="cuda:0") for heads in (4, heads_of_keys, heads_of_keys, 4)]
+            gm = make_fx(function, tracing_mode="fake")(*inputs)
+        reasons = [fallback.why_not(node, False) for node in gm.graph.nodes if "attention" in str(node.target)]
+        assert reasons == [None if heads_of_keys == 4 else "heads of queries that share keys and values"] * 3
 
 
 def test_texts_say_where_tensors_are():
