@@ -16,6 +16,7 @@
 #include "support/log.h"
 #include "support/process/subprocess.h"
 #include "support/text/byte_size.h"
+#include "support/text/lines.h"
 #include "toolchain/compiler_environment.h"
 #include "toolchain/compiler_slots.h"
 #include "toolchain/extra_flags.h"
@@ -101,13 +102,8 @@ constexpr Mend kMends[] = {
 
 // Without what a compiler asks for when it believes that the fault is its own.
 std::string without_pleas(std::string_view errors) {
-  std::string kept;
-  while (!errors.empty()) {
-    const std::string_view line = errors.substr(0, errors.find('\n'));
-    errors.remove_prefix(std::min(errors.size(), line.size() + 1));
-    if (!line.starts_with("Please submit a full bug report") && !line.starts_with("See <file:")) kept.append(line).append("\n");
-  }
-  return kept;
+  return without_lines(
+      errors, [](std::string_view line) { return line.starts_with("Please submit a full bug report") || line.starts_with("See <file:"); });
 }
 
 // From the first error that names a line: both compilers write "SOURCE:LINE:COLUMN: error: …".

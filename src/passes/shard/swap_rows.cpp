@@ -180,13 +180,12 @@ class RowSwapper {
 }  // namespace
 
 bool swap_rows(Program& program, const PassCosts& costs) {
-  const RowPlanner asks(program.graph, costs.swapped_from_bytes);
+  RowPlanner planner(program.graph, costs.swapped_from_bytes);
   const std::vector<Node>& nodes = program.graph.nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) { return asks.gathers(node) || asks.scatters(node); })) return false;
-  const Graph old = program.graph;
-  RowPlanner planner(old, costs.swapped_from_bytes);
+  if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) { return planner.gathers(node) || planner.scatters(node); }))
+    return false;
   const Halves plan = planner.run();
-  RowSwapper(program, plan, planner).run();
+  RowSwapper(program, plan, planner).run();  // which replaces the graph at its end
   return true;
 }
 

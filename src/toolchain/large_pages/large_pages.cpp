@@ -1,6 +1,5 @@
 #include "toolchain/large_pages/large_pages.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/file/file.h"
 #include "support/log.h"
+#include "support/text/lines.h"
 #include "toolchain/large_pages/library.h"
 
 namespace toroid {
@@ -51,13 +51,7 @@ void ask_for_large_pages(ProcessOptions& compiler, const std::filesystem::path& 
 
 std::string without_words_about_large_pages(std::string_view words) {
   const std::string name = std::string("/") + kLibraryName + "' from LD_PRELOAD";
-  std::string kept;
-  while (!words.empty()) {
-    const std::string_view line = words.substr(0, std::min(words.find('\n'), words.size() - 1) + 1);
-    if (line.find(name) == line.npos) kept += line;
-    words.remove_prefix(line.size());
-  }
-  return kept;
+  return without_lines(words, [&](std::string_view line) { return line.find(name) != line.npos; });
 }
 
 }  // namespace toroid

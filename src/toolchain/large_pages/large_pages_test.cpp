@@ -61,7 +61,7 @@ TEST(LargePages, AreNotSpokenOfWhereTheLibraryDoesNotLoad) {
 
 // Its own mmap, called as a compiler calls it.
 TEST(LargePages, LieAtMultiplesOfTheirSizeAndHoldZeros) {
-  if (kLargePagesLibrary.empty()) GTEST_SKIP() << "the C compiler could not make the library";
+  ASSERT_FALSE(kLargePagesLibrary.empty()) << "the C compiler could not make the library";
   const TempFolder folder;
   const LoadedLibrary library(kLargePagesLibrary, "large_pages");
   auto* const map = library.function<void*(void*, size_t, int, int, int, off_t)>("mmap");

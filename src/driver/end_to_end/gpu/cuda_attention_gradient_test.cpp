@@ -137,6 +137,11 @@ double relative_difference(const HostTensor& tensor, const HostTensor& expected)
 
 class AttentionGradients : public testing::TestWithParam<ProgramCase> {};
 
+void expect_near(const std::vector<HostTensor>& outputs, const std::vector<HostTensor>& expected) {
+  ASSERT_EQ(outputs.size(), expected.size());
+  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+}
+
 TEST_P(AttentionGradients, ComputesAsTheEvaluator) {
   Program program = parse_text(GetParam().text);  // the compiled one has the whole gradient, which the evaluator does not know
   decompose(program);
@@ -144,9 +149,7 @@ TEST_P(AttentionGradients, ComputesAsTheEvaluator) {
   Executable executable = model.load(2);
   for (const SymbolSizes& call : GetParam().calls) {
     const std::vector<HostTensor> inputs = example_inputs(program, call), outputs = executable.run(inputs);
-    const std::vector<HostTensor> expected = evaluate(program, inputs);
-    ASSERT_EQ(outputs.size(), expected.size());
-    for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+    expect_near(outputs, evaluate(program, inputs));
   }
 }
 
@@ -182,8 +185,7 @@ graph(q: bf16[1, 2, 70, 64], k: bf16[1, 2, 80, 64], v: bf16[1, 2, 80, 64], g: bf
   // As where they see all, and nothing reads what they give.
   inputs[3] = HostTensor::from_doubles(DType::BF16, {1, 2, 70, 64}, grad);
   inputs[4] = HostTensor::from_ints(DType::Bool, {1, 1, 70, 1}, std::vector<int64_t>(70, 1));
-  const std::vector<HostTensor> expected = evaluate(program, inputs);
-  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+  expect_near(outputs, evaluate(program, inputs));
 }
 
 // A batch whose keys are all hidden has zeros, and the other one what it has alone: all tiles of the one are left out.
@@ -265,8 +267,7 @@ graph(q0: bf16[1, 2, 40, 32], k0: bf16[1, 2, 70, 32], k1: bf16[1, 2, 140, 32], v
   decompose(reference);
   const std::vector<HostTensor> inputs = example_inputs(reference), expected = evaluate(reference, inputs);
   const std::vector<HostTensor> outputs = compiled(merged, codegen::Target::EmulatedCuda).load(2).run(inputs);
-  ASSERT_EQ(outputs.size(), expected.size());
-  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_LT(relative_difference(outputs[i], expected[i]), 0.01) << i;
+  expect_near(outputs, expected);
 }
 
 }  // namespace
