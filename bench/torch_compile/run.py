@@ -292,10 +292,10 @@ def main() -> None:
             for result in done.result():
                 results.append(result)
                 print(_line(result), flush=True)
+            if arguments.json:
+                with open(arguments.json, "w", encoding="utf-8") as file:
+                    json.dump(results, file, indent=1)
     _summary(results, arguments.backends.split(","))
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
     sys.exit(0 if all(r.get("correct") for r in results) else 1)
 
 
