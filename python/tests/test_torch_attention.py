@@ -1,7 +1,5 @@
 """Attention with dropout and its gradients, beside eager PyTorch with the same weights dropped."""
 
-import warnings
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -84,19 +82,19 @@ def test_gradients_run_where_their_forward_pass_does():
         alone(q, q, q, torch.randn(1, 2, 8), torch.tensor(3))
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_heads_that_share_keys(dynamic):
-    def function(q, k, v):
+@pytest.mark.parametrize(("kernel", "dynamic"), [(flash, False), (cudnn, False), (plain, False), (plain, True)])
+def test_heads_that_share_keys(kernel, dynamic):
+    def eager(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).sin()
 
+    def function(q, k, v):
+        return eager(q, k, v) if kernel is plain else kernel(q, k, v, 0.0, True).sin()
+
     found = []
-    for call in (function, torch.compile(function, backend="toroid", dynamic=dynamic)):
-        torch.manual_seed(0)
-        given = [torch.randn(2, heads, 6, 8, requires_grad=True) for heads in (4, 2, 2)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", backend.FallbackWarning)  # of the operator that PyTorch takes on CPUs
-            result = call(*given)
-            result.sum().backward()
+    for call in (eager, compiled(function, dynamic=dynamic)):
+        given = [torch.randn(2, heads, 6, 8, generator=torch.Generator().manual_seed(heads), requires_grad=True) for heads in (4, 2, 2)]
+        result = call(*given)
+        result.sum().backward()
         found.append((result, [each.grad for each in given]))
     close(found[1], found[0])
 

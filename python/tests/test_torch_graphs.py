@@ -315,21 +315,6 @@ def test_gradients_of_attention_in_graphs_of_their_own():
     assert attention.with_own_sums(of_mask) is of_mask
 
 
-def test_attention_whose_heads_share_keys_is_left_to_eager_pytorch():
-    def function(q, k, v, grad):
-        out, sums, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True)
-        given = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v)
-        backward = torch.ops.aten._scaled_dot_product_efficient_attention_backward
-        return given[0], backward(grad, q, k, v, None, out, sums, seed, offset, 0.0, [True, True, True, False])
-
-    for heads_of_keys in (4, 2):
-        with FakeTensorMode():
-            inputs = [torch.empty(2, heads, 7, 16, dtype=torch.bfloat16, device="cuda:0") for heads in (4, heads_of_keys, heads_of_keys, 4)]
-            gm = make_fx(function, tracing_mode="fake")(*inputs)
-        reasons = [fallback.why_not(node, False) for node in gm.graph.nodes if "attention" in str(node.target)]
-        assert reasons == [None if heads_of_keys == 4 else "heads of queries that share keys and values"] * 3
-
-
 def test_texts_say_where_tensors_are():
     one = text_of(lambda x, w: (x @ w.t()).relu(), ((4, 8), "cuda:0"), ((5, 8), "cuda:0"))
     assert "graph(x_1: f32[4, 8] on cuda:0, w_1: f32[5, 8] on cuda:0)" in one.text

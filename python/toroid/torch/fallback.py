@@ -65,28 +65,11 @@ def why_not(node: torch.fx.Node, keeps_random: bool) -> str | None:
     name = operator_name(node.target)
     if updates.writes(node) and not is_update(node):
         return "it changes where an input is in memory"
-    if node.target in _QUERIES_OF_ATTENTION and _shares_heads(node):
-        return "heads of queries that share keys and values"
     if name.split(".")[0] in _FILLED_IF_DETERMINISTIC and _fills_new_elements():
         return "under deterministic algorithms its new elements are NaN (torch.utils.deterministic.fill_uninitialized_memory)"
     if _core.operator_is_supported(name) or name.startswith("aten::sym_") or name in _STATEMENTS:
         return None
     return "toroid has no such operator"
-
-
-# Which argument has the queries; the next one has the keys.
-_QUERIES_OF_ATTENTION = {
-    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}{behind}").default: first
-    for kind in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
-    for behind, first in (("", 0), ("_backward", 1))
-}
-
-
-def _shares_heads(node: torch.fx.Node) -> bool:
-    """Whether attention has not as many heads of keys as of queries, as far as is known: no program repeats them."""
-    first = _QUERIES_OF_ATTENTION[node.target]
-    queries, keys = (expression(each.meta["val"].shape[1]) for each in node.args[first : first + 2])
-    return queries != keys
 
 
 def _fills_new_elements() -> bool:

@@ -16,6 +16,12 @@ graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: 
   a: bf16[2, 2, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false)
   return a, b, c
 })"},
+    {"of_heads_that_share_keys", R"(
+graph(q: bf16[2, 4, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: bf16[2, 4, 70, 64]) {
+  y: bf16[2, 4, 70, 64], l: f32[2, 4, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v)
+  a: bf16[2, 4, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false)
+  return a, b, c
+})"},
     {"causal_of_rows_that_lie_apart", R"(
 graph(heads: bf16[2, 150, 3, 2, 64], g: bf16[2, 150, 2, 64]) {
   t: bf16[3, 2, 2, 150, 64] = aten::permute(heads, [2, 0, 3, 1, 4])

@@ -23,13 +23,20 @@ void refuse_dropout(const Args& a) {
       .help("export the model in evaluation mode (model.eval()), or with aten::scaled_dot_product_attention");
 }
 
+// PyTorch's fused kernels take fewer heads of keys and values than of queries without a parameter that says so.
+bool shares_heads(const Args& a) {
+  if (has_parameter(a, "enable_gqa")) return a.flag("enable_gqa");
+  const Sizes q = a.tensor("query").sizes(), k = a.tensor("key").sizes();
+  return q.size() == 4 && k.size() == 4 && !sym::known_eq(q[1], k[1]);
+}
+
 // `adds_truth`: a Bool mask adds 1 where it is true, as other numbers would.
 formula::AttentionOperands attention_inputs(const Args& a, std::string_view mask_name, bool adds_truth = false) {
   const Tensor mask = a.has(mask_name) ? a.tensor(mask_name) : Tensor();
   return formula::attention_operands(a.tensor("query"), a.tensor("key"), a.tensor("value"), mask,
                                      {.causal = a.flag("is_causal"),
                                       .scale = a.has("scale") ? std::optional(a.number("scale")) : std::nullopt,
-                                      .shares_heads = a.has("enable_gqa") && a.flag("enable_gqa"),
+                                      .shares_heads = shares_heads(a),
                                       .adds_truth = adds_truth});
 }
 
@@ -124,6 +131,15 @@ std::vector<Tensor> fused_attention(Decomposer& d, const Args& a) {
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
+// The sum over the heads of queries that share the given heads of keys or values.
+Tensor of_shared_heads(Tensor gradient, Tensor given) {
+  if (given.rank() != 4 || sym::known_eq(gradient.size(1), given.size(1))) return gradient;
+  Builder& b = gradient.builder();
+  Sizes grouped = given.sizes();
+  grouped.insert(grouped.begin() + 2, sym::floor_div(gradient.size(1), given.size(1)));
+  return b.cast(b.sum(wide(b.reshape(gradient, grouped)), {2}), gradient.dtype());
+}
+
 std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   const double dropout = a.number("dropout_p");
   if (dropout != 0 && !has_parameter(a, "philox_seed")) refuse_dropout(a);
@@ -136,7 +152,7 @@ std::vector<Tensor> fused_attention_backward(Decomposer& d, const Args& a) {
   if (log_sums.rank() == grad.rank()) log_sums = d.b.reshape(log_sums, log_sums.sizes().first(log_sums.sizes().size() - 1));
   const Tensor kept = dropout == 0 ? Tensor() : kept_weights(dropout_state_of(a), in, dropout);
   const formula::AttentionGradients of = formula::attention_backward(grad, in, a.tensor("out"), log_sums, kept, dropout);
-  std::vector<Tensor> gradients = {of.q, of.k, of.v, of.scores};
+  std::vector<Tensor> gradients = {of.q, of_shared_heads(of.k, a.tensor("key")), of_shared_heads(of.v, a.tensor("value")), of.scores};
   gradients.resize(a.schema().results.size());
   if (!has_parameter(a, "grad_input_mask")) return gradients;
   if (is_wanted(a, "grad_input_mask", 3) && a.has(mask_name)) {

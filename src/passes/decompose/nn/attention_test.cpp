@@ -39,6 +39,13 @@ graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
 })");
   EXPECT_EQ(flag.expands, 0);
   EXPECT_EQ(flag.keys, (Sizes{2, 2, 7, 16}));
+  const Decomposed fused = decomposed_attention(R"(
+graph(q: f32[2, 8, 5, 16], k: f32[2, 2, 7, 16], v: f32[2, 2, 7, 16]) {
+  y: f32[2, 8, 5, 16], l: f32[2, 8, 5] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v)
+  return y
+})");
+  EXPECT_EQ(fused.expands, 0);
+  EXPECT_EQ(fused.keys, (Sizes{2, 2, 7, 16}));
 }
 
 // Each head of two given to four others, in a new dim here.
