@@ -339,11 +339,19 @@ def test_frozen_parameters_beside_a_buffer_that_is_written_to(caplog):
     assert float(twin.count) == 3 and not caplog.records
 
 
-def test_a_batch_norm_keeps_no_running_statistics():
-    norm = compiled(nn.BatchNorm1d(4))
-    result = norm(torch.randn(5, 4, requires_grad=True))
-    sizes = [tuple(each.shape) for each in result.grad_fn.saved_tensors]
-    assert sorted(sizes) == [(4,), (4,), (4,), (5, 4)]  # the weight, the mean and deviation of the batch, the batch
+@pytest.mark.parametrize("needs_gradient", (True, False))
+def test_what_a_batch_norm_keeps(needs_gradient):
+    x = (3 + torch.randn(5, 4)).requires_grad_(needs_gradient)
+    given, found = torch.randn(5, 4), []
+    for is_compiled in (False, True):
+        module, x.grad = nn.BatchNorm1d(4), None
+        result = (compiled(module) if is_compiled else module)(x)
+        if is_compiled:
+            sizes = [tuple(each.shape) for each in result.grad_fn.saved_tensors]
+            assert sorted(sizes) == [(4,)] * (3 if needs_gradient else 2) + [(5, 4)]  # the weight, the batch's mean and deviation, the batch
+        result.backward(given)
+        found.append([x.grad, *(each.grad for each in module.parameters())])
+    close(found[1], found[0])
 
 
 def test_batch_norm_in_training():

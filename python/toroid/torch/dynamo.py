@@ -54,7 +54,7 @@ def _partition(keeps_random: bool) -> Callable:
         attention_dropout.mark(joint)
         _keep_what_is_compared(joint)
         _keep_what_both_write_to(joint)
-        _drop_running_statistics(joint)
+        _drop_what_batch_norm_ignores(joint)
         if not keeps_random:
             for node in joint.graph.nodes:
                 if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
@@ -102,11 +102,15 @@ def _keep_what_both_write_to(joint: torch.fx.GraphModule) -> None:
         _keep(copy)
 
 
-def _drop_running_statistics(joint: torch.fx.GraphModule) -> None:
-    """In training the gradient of batch norm takes the running ones and does not read them: nobody keeps them for it."""
+def _drop_what_batch_norm_ignores(joint: torch.fx.GraphModule) -> None:
+    """In training its gradient takes the running statistics and does not read them, nor the weight where the batch needs no gradient: nobody
+    keeps them for it."""
     for node in joint.graph.nodes:
         if node.target is torch.ops.aten.native_batch_norm_backward.default and node.args[7] is True:
-            node.args = (*node.args[:3], None, None, *node.args[5:])
+            gradient, batch, weight, _, _, mean, deviation, *others, wanted = node.args
+            if isinstance(weight, torch.fx.Node) and not wanted[0] and weight.meta["val"].dtype == batch.meta["val"].dtype:
+                weight = None  # of another dtype it tells that of its gradient
+            node.args = (gradient, batch, weight, None, None, mean, deviation, *others, wanted)
 
 
 def _keep(node: torch.fx.Node) -> None:
