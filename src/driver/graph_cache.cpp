@@ -73,7 +73,7 @@ void add_constants(KeyBuilder& key, const Program& program) {
     const size_t same = first.try_emplace({data.bytes.data(), data.bytes.size()}, i).first->second;
     text += fmt::format("{} \"{}\": {}", data.is_buffer ? "buffer" : "constant", data.name, to_string(data.type));
     text += same == i ? "\n" : fmt::format(" = {}\n", same);
-    if (same != i || !counts_by_value(data)) continue;
+    if (!counts_by_value(data)) continue;  // whatever it shares: the same bytes may count as integers and not as floats
     const bool is_small = static_cast<int64_t>(data.bytes.size()) <= kSmallElements * size_bytes(data.type.dtype);
     key.add(fmt::format("constant {}", i),
             fmt::format("{} {} = {}", data.name, to_string(data.type), is_small ? elements_to_text(data) : sha256(data.bytes).hex()));

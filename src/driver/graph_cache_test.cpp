@@ -150,6 +150,31 @@ TEST_F(GraphCacheTest, ConstantsThatPassesReadCountByValue) {
   EXPECT_EQ(part_text(missed.lookups[0].key.parts, "constant 0"), "i i64[1] = [4]");
 }
 
+// Integers that passes read may share their memory with floats that none does.
+TEST_F(GraphCacheTest, IntegersCountByValueWhateverTheyShareMemoryWith) {
+  const auto number = std::make_shared<int32_t>();
+  const auto model = [&](int32_t value) {
+    Program program = parse_text(R"(
+constant 0 "w": f32[1] = [0]
+constant 1 "n": i32[1] = [0]
+graph(x: f32[4]) {
+  w: f32[1] = constant(0)
+  n: i32[1] = constant(1)
+  y: f32[4] = aten::mul.Tensor(x, w)
+  z: f32[4] = aten::add.Tensor(y, n)
+  return z
+})");
+    *number = value;
+    for (ConstantData& constant : program.constants) {
+      constant.bytes = std::as_bytes(std::span(number.get(), 1));
+      constant.owner = number;
+    }
+    return program;
+  };
+  EXPECT_EQ(CompileSession().compile(model(1)).cache_use, "miss");
+  EXPECT_NE(CompileSession().compile(model(2)).cache_use, "hit: graph");
+}
+
 TEST_F(GraphCacheTest, TheSameModelGivesTheSameBytesFromAnyPath) {
   const fs::path folder = scratch_.files() / "elsewhere";
   fs::create_directories(folder);

@@ -66,6 +66,74 @@ TEST(LateSizes, ANumberOutsideOfItsRangeIsRefusedAndTheProgramGoesOn) {
   EXPECT_EQ(executable.run(std::vector<HostTensor>{x, ints({}, {4})})[0].sizes(), (std::vector<int64_t>{4, 3}));
 }
 
+// Positions whose sign is known in a call alone.
+TEST(LateSizes, NegativePositionsCountFromTheEnd) {
+  const CompiledModel model = compiled(R"(
+sym u0 in [-6, 6] from data
+sym u1 in [0, 5] from data
+sym u2 in [0, 5] from data
+graph(x: f32[5], n: i64[]) {
+  k: i64[] = aten::item(n)
+  sym u0 = k
+  last: f32[u1] = aten::slice.Tensor(x, 0, u0)
+  first: f32[u2] = aten::slice.Tensor(x, 0, 0, u0)
+  empty: f32[5] = aten::fill.Scalar(x, 0)
+  cleared: f32[5] = aten::slice_scatter(empty, last, 0, u0)
+  return last, first, cleared
+})");
+  Executable executable = model.load(1);
+  const HostTensor x = floats({5}, {1, 2, 3, 4, 5});
+  using Values = std::vector<double>;
+  const auto expect = [&](int64_t n, const Values& last, const Values& first, const Values& cleared) {
+    const std::vector<HostTensor> results = executable.run(std::vector<HostTensor>{x, ints({}, {n})});
+    EXPECT_EQ(results[0].to_doubles(), last) << n;
+    EXPECT_EQ(results[1].to_doubles(), first) << n;
+    EXPECT_EQ(results[2].to_doubles(), cleared) << n;
+  };
+  expect(2, {3, 4, 5}, {1, 2}, {0, 0, 3, 4, 5});
+  expect(-2, {4, 5}, {1, 2, 3}, {0, 0, 0, 4, 5});
+  expect(0, {1, 2, 3, 4, 5}, {}, {1, 2, 3, 4, 5});
+  expect(-6, {1, 2, 3, 4, 5}, {}, {1, 2, 3, 4, 5});
+  expect(6, {}, {1, 2, 3, 4, 5}, {0, 0, 0, 0, 0});
+}
+
+TEST(LateSizes, ANegativeIndexCountsFromTheEnd) {
+  const CompiledModel model = compiled(R"(
+sym u0 in [-5, 4] from data
+graph(x: f32[5], n: i64[]) {
+  k: i64[] = aten::item(n)
+  sym u0 = k
+  y: f32[] = aten::select.int(x, 0, u0)
+  z: f32[1] = aten::narrow(x, 0, u0, 1)
+  return y, z
+})");
+  Executable executable = model.load(1);
+  for (int64_t n : {4, 0, -1, -5}) {
+    const std::vector<HostTensor> results = executable.run(std::vector<HostTensor>{floats({5}, {1, 2, 3, 4, 5}), ints({}, {n})});
+    EXPECT_EQ(results[0].to_doubles(), std::vector<double>{n < 0 ? n + 6.0 : n + 1.0});
+    EXPECT_EQ(results[1].to_doubles(), results[0].to_doubles());
+  }
+}
+
+TEST(LateSizes, PositionsInABufferAreThoseThatTheCallBeforeLeft) {
+  const CompiledModel model = compiled(R"(
+sym u0 in [0, 6] from data
+sym u1 in [0, 6] from data
+buffer 0 "at": i64[1] = [1]
+graph(x: f32[6]) {
+  at: i64[1] = constant(0)
+  a: f32[u0], b: f32[u1] = aten::tensor_split.tensor_indices_or_sections(x, at)
+  t: i64[1] = aten::add_.Scalar(at, 2)
+  return a, b
+})");
+  Executable executable = model.load(1);
+  for (int64_t length : {1, 3, 5}) {
+    const std::vector<HostTensor> results = executable.run(std::vector<HostTensor>{floats({6}, {1, 2, 3, 4, 5, 6})});
+    EXPECT_EQ(results[0].sizes(), std::vector<int64_t>{length});
+    EXPECT_EQ(results[1].sizes(), std::vector<int64_t>{6 - length});
+  }
+}
+
 TEST(LateSizes, WhatAMaskSelectsIsAsLongAsItIs) {
   constexpr std::string_view kText = R"(
 graph(x: f32[2, 9], v: i64[6]) {

@@ -136,7 +136,9 @@ std::vector<Tensor> masked_fill(Decomposer& d, const Args& a) {
 std::vector<Tensor> convert(Decomposer& d, const Args& a) {
   const DType to = required_result_type(d).dtype;
   const Complex x = complex_argument(d, a, "self", is_complex(to) ? part_dtype(to) : a.tensor("self").dtype());
-  return {is_complex(to) ? pairs_of(x) : d.b.cast(x.re, to)};
+  if (is_complex(to)) return {pairs_of(x)};
+  const Tensor real = d.b.cast(x.re, to);
+  return {to == DType::Bool ? real | d.b.cast(x.im, to) : real};  // of a number that is not zero; others lose the imaginary part
 }
 
 std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }

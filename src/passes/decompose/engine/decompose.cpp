@@ -142,7 +142,8 @@ class GraphDecomposer {
         builder_(target, *program.symbols, &program.guards),
         memory_(builder_, [this](Builder& b, const ViewStep& step, Tensor x) { return apply_view(b, step, x); }),
         views_(source.num_values()),
-        used_(source.num_values()) {
+        used_(source.num_values()),
+        written_in_place_(constants_written_in_place(source)) {
     for (const Node& node : source.nodes()) {
       for (ValueId input : node.inputs) used_[static_cast<size_t>(input)] = true;
       const auto* aten = std::get_if<Aten>(&node.op);
@@ -401,6 +402,7 @@ class GraphDecomposer {
     streams_.begin_node();
     Decomposer d{builder_, program_, recorded_types(node), {}, &streams_};
     d.has_duals = has_duals_;
+    d.written_in_place = &written_in_place_;
     d.byte_convolutions = options_.byte_convolutions;
     d.sums_elements = options_.sums_elements;
     d.flips_filters = options_.flips_filters;
@@ -540,6 +542,7 @@ class GraphDecomposer {
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
   std::vector<bool> used_;                    // likewise
+  const std::set<ConstantId> written_in_place_;
   bool has_duals_ = false;
   std::map<ViewId, ValueId> owners_;  // of each piece of memory, the value that was it first
   std::map<uint32_t, ViewId> inputs_;

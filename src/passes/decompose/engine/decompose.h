@@ -18,6 +18,7 @@
 // schema hides the update (aten::batch_norm in training) says it with Decomposer::write.
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,7 @@ struct Decomposer {
   bool has_duals = false;
   ByteConvolutions byte_convolutions = ByteConvolutions::None;  // this and the next ones: as of DecomposeOptions
   bool sums_elements = false, flips_filters = false, has_backward_weights = false;
+  const std::set<ConstantId>* written_in_place = nullptr;  // by nodes of the graph that is decomposed; null where there are none
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
   void write(std::string_view parameter, Tensor value) { writes.emplace_back(parameter, value); }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "passes/constant_values.h"
 
 namespace toroid {
 
@@ -40,6 +41,8 @@ std::optional<std::vector<int64_t>> constant_integers(const Decomposer& d, Tenso
   }
   const auto* constant = std::get_if<Constant>(&op);
   if (constant == nullptr) return std::nullopt;
+  if (is_written(d.program, constant->id)) return std::nullopt;
+  if (d.written_in_place != nullptr && d.written_in_place->contains(constant->id)) return std::nullopt;
   const ConstantData& data = d.program.constant(constant->id);
   if (data.is_buffer && data.type.sizes.empty()) return std::nullopt;  // a counter: the graph cache does not tell values apart
   const size_t width = static_cast<size_t>(size_bytes(x.dtype()));

@@ -13,8 +13,8 @@ namespace toroid {
 void require_small_table(int64_t elements);
 Tensor literal(Decomposer& d, const std::vector<int64_t>& sizes, const std::vector<int64_t>& values);
 
-// The elements of an integer tensor that is a constant of the model or of the formula; nothing for what is computed or
-// passed in.
+// The elements of an integer tensor that is a constant of the model or of the formula; nothing for what is computed, passed in, or written
+// by the program, whose later calls find others.
 std::optional<std::vector<int64_t>> constant_integers(const Decomposer& d, Tensor x);
 
 }  // namespace toroid

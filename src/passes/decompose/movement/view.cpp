@@ -216,8 +216,7 @@ std::vector<Tensor> slice(Decomposer& d, const Args& a) {
 std::vector<Tensor> narrow(Decomposer& d, const Args& a) {
   Tensor x = a.tensor("self");
   const int64_t dim = d.b.wrap_dim(a.constant("dim"), x.rank());
-  const sym::Expr start = a.integer("start");
-  return {d.b.slice(x, dim, sym::known_lt(start, 0) ? start + x.size(dim) : start, a.integer("length"))};
+  return {d.b.slice(x, dim, from_start(a.integer("start"), x.size(dim)), a.integer("length"))};
 }
 
 // Windows of `size` elements, `step` apart, along a new last dim.

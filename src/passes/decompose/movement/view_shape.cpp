@@ -9,11 +9,14 @@
 #include "graph/type_rules.h"
 
 namespace toroid {
+
+sym::Expr from_start(sym::Expr position, sym::Expr size) { return position + sym::lt(position, 0) * size; }
+
 namespace {
 
-// `bound` within [0, size]; negative ones count from the end.
+// `bound` within [0, size].
 sym::Expr clamp_bound(sym::Expr bound, sym::Expr size) {
-  if (sym::known_lt(bound, 0)) bound = bound + size;
+  bound = from_start(bound, size);
   if (sym::known_le(size, bound)) return size;
   if (!sym::known_le(0, bound)) bound = sym::max(bound, 0);
   return sym::known_le(bound, size) ? bound : sym::min(bound, size);
@@ -41,7 +44,7 @@ Bounds slice_bounds(const Args& a, sym::Expr size) {
 void guard(Decomposer& d, sym::Expr fact) { may_hold(fact, &d.program.guards); }
 
 sym::Expr wrap_index(sym::Expr index, sym::Expr size) {
-  const sym::Expr wrapped = sym::known_lt(index, 0) ? index + size : index;
+  const sym::Expr wrapped = from_start(index, size);
   if (sym::known_lt(wrapped, 0) || sym::known_le(size, wrapped)) {
     throw Error(ErrorKind::InvalidModel,
                 fmt::format("index {} is out of range for a dimension of size {}", sym::to_string(index), sym::to_string(size)));

@@ -12,6 +12,8 @@ struct Bounds {
   sym::Expr step = 1;
 };
 
+// A position along a dim, counted from its start: negative ones count from the end. Its sign may be known only while the program runs.
+sym::Expr from_start(sym::Expr position, sym::Expr size);
 // Negative bounds count from the end and all are clamped to the dim; absent ones mean the whole of it.
 Bounds slice_bounds(sym::Expr size, std::optional<sym::Expr> start, std::optional<sym::Expr> end, sym::Expr step = 1);
 // The bounds of the arguments start, end and step of aten::slice and its kin.

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "formula/basics/precision.h"
 #include "formula/quantization/affine.h"
-#include "passes/constant_values.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/arguments/required.h"
 #include "passes/decompose/movement/literal.h"
@@ -54,8 +53,7 @@ std::vector<Tensor> quantize_per_channel(Decomposer&, const Args& a) {
 Tensor zero_points_but_zeros(const Decomposer& d, const Args& a) {
   Tensor zeros = a.optional_tensor("zero_points");
   if (!zeros.defined()) return zeros;
-  const auto* constant = std::get_if<Constant>(&d.b.graph().producer(zeros.id()).op);
-  if (constant == nullptr || is_written(d.program, constant->id)) return zeros;
+  if (!std::holds_alternative<Constant>(d.b.graph().producer(zeros.id()).op)) return zeros;
   const std::optional<std::vector<int64_t>> values = constant_integers(d, zeros);
   return values && std::ranges::all_of(*values, [](int64_t value) { return value == 0; }) ? Tensor() : zeros;
 }
