@@ -197,9 +197,15 @@ bool fits(const Argument& argument, const Parameter& parameter) {
 
 using Given = std::vector<std::optional<Argument>>;
 
+// Attention's gradients have parameters for which PyTorch passes no tensor, though their schemas say that there is one: nothing is added to
+// the scores, or sequences are not packed behind each other.
+bool may_be_undefined(const Parameter& parameter, const Schema& schema) {
+  return schema.name.ends_with("attention_backward") && (parameter.name == "attn_bias" || parameter.name.starts_with("cum_seq"));
+}
+
 Argument read_for(Reader& reader, const JsonValue& input, const Parameter& parameter, const Schema& schema) {
   Argument argument = reader.read(input.at("arg"), &parameter);
-  if (fits(argument, parameter)) return argument;
+  if (fits(argument, parameter) || (std::holds_alternative<None>(argument) && may_be_undefined(parameter, schema))) return argument;
   input.at("arg").fail(fmt::format("argument '{}' of operator {} cannot be of kind '{}'", parameter.name, schema.name,
                                    read_union(input.at("arg")).key.substr(0, 40)));
 }

@@ -493,6 +493,31 @@ std::string tensor_argument(std::string_view name) {
 }
 std::string integer_argument(int value) { return fmt::format(R"({{"name": "", "arg": {{"as_int": {}}}, "kind": 1}})", value); }
 
+// PyTorch gives none where the schema has a tensor; of other parameters that is refused.
+TEST(ImportPt2, TakesGradientsOfAttentionWithoutABias) {
+  const auto with_none = [](std::string_view parameter) {
+    Pt2ForTest model;
+    std::string inputs;
+    for (std::string_view name : {"grad_out_", "query", "key", "value", "attn_bias", "out", "logsumexp", "philox_seed", "philox_offset"}) {
+      inputs += fmt::format(R"({{"name": "{}", "arg": {}, "kind": 1}},)", name,
+                            name == parameter ? std::string(kNone) : R"({"as_tensor": {"name": "mm"}})");
+    }
+    inputs += R"({"name": "dropout_p", "arg": {"as_float": 0.0}, "kind": 1},
+                 {"name": "grad_input_mask", "arg": {"as_bools": [true, false, false, false]}, "kind": 1})";
+    replace(model.model_json, "torch.ops.aten.add.Tensor", "torch.ops.aten._scaled_dot_product_efficient_attention_backward.default");
+    replace(model.model_json, R"({"name": "self", "arg": {"as_tensor": {"name": "mm"}}, "kind": 1},
+                  {"name": "other", "arg": {"as_int": 1}, "kind": 1})",
+            inputs);
+    replace(model.model_json, R"("outputs": [{"as_tensor": {"name": "add"}}], "metadata")",
+            R"("outputs": [{"as_tensor": {"name": "add"}}, {"as_none": true}, {"as_none": true}, {"as_none": true}], "metadata")");
+    return model;
+  };
+  EXPECT_NE(text_of(with_none("attn_bias").import()).find("aten::_scaled_dot_product_efficient_attention_backward"), std::string::npos);
+  EXPECT_STARTS_WITH(report_of(with_none("query")),
+                     "error: argument 'query' of operator aten::_scaled_dot_product_efficient_attention_backward cannot be of kind "
+                     "'as_none'\n");
+}
+
 // add = vmap(lambda row: row + 1)(mm); with the rows' dim and their length as recorded.
 Pt2ForTest with_vmap(int dim, bool ends = true, int length = 2) {
   Pt2ForTest model;
