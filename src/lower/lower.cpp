@@ -287,7 +287,7 @@ void Lowering::lower_node(const Node& node) {
       [&](const Attention&) { lower_attention(node); },
       [&](const Library& op) {
         if (op.name == kDeviceCopy) return lower_device_copy(node);
-        if (op.name == kAttentionGradient) return lower_attention(node);
+        if (op.name == kAttentionGradient || op.name == kDroppedAttention) return lower_attention(node);
         if (is_library(node.op, kAttentionOfScores)) return lower_attention_of_scores(node);
         if (program_.operators != nullptr && program_.operators->of_library(op.name) != nullptr) return lower_custom(node, op);
         lower_call(node, op.name != "products.grouped" && op.name != "convolution.backward_weights");

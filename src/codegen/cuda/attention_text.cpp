@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cpp/names.h"
+#include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/thread_printer.h"
 
 namespace toroid::codegen::cuda {
@@ -34,6 +35,10 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
 
 }  // namespace
 
+std::string dropout_text(const schedule::AttentionDropout& dropout) {
+  return fmt::format("Dropout{{*key, *call, {}, {}, {}}}", dropout.first, dropout.limit, literal_text(DType::F32, dropout.factor));
+}
+
 std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap,
                            uint32_t lane) {
   const std::string_view type = storage_type(kernel.dtype), mask = storage_type(kernel.mask.value_or(kernel.dtype));
@@ -52,6 +57,20 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
         "const "
         "float scale) {{\n{5}  attend_whole<{4}>(q, k, v, out, shape, scale);\n}}\n",
         kernel.threads(), name, operands, type, kernel.keys, begin);
+  }
+  if (kernel.dropout) {
+    const std::string_view masking = !kernel.mask ? "kNoMask" : kernel.hopper ? "kMaskOfPairs" : "kMask";
+    const std::string tiles =
+        kernel.hopper
+            ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
+            : fmt::format("attend_with_dropout<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles,
+                          kernel.keys);
+    return fmt::format(
+        "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, const int64_t* __restrict__ "
+        "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}{}>(q, k, v, mask, out, "
+        "shape, scale, {});\n}}\n",
+        kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal,
+        kernel.hopper && lane > 0 ? fmt::format(", {}", lane) : "", dropout_text(*kernel.dropout));
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "

@@ -14,6 +14,9 @@
 
 namespace toroid::codegen::cuda {
 
+// A value of the prelude's struct: `key` and `call` are pointers.
+std::string dropout_text(const schedule::AttentionDropout& dropout);
+
 // `overlap`: of its launch, where it can start early ("flash-split"). `lane`: of the program, beside whose kernels it runs
 // (program/streams/lanes.h), at most kLanes. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an
 // AttentionShape and the scale.

@@ -104,6 +104,7 @@ const std::string_view kAttentionGradientText =
 ;
 const std::string_view kHopperAttentionGradient =
 #include "codegen/cuda/prelude/attention/hopper_attention_gradient.inc"
+#include "codegen/cuda/prelude/attention/hopper_wide_gradient.inc"
 ;
 const std::string_view kHopperAttention =
 #include "codegen/cuda/prelude/attention/hopper_attention.inc"

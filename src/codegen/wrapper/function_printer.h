@@ -19,6 +19,7 @@
 #include "codegen/wrapper/generate.h"
 #include "codegen/wrapper/kernel_set.h"
 #include "program/module.h"
+#include "schedule/cuda/attention/attention_kernel.h"
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "support/text/text_buffer.h"
@@ -54,6 +55,9 @@ struct SharedParts {
 
 // The parts with commas between them; where there are none, `otherwise`.
 std::string joined(const std::vector<std::string>& parts, std::string_view otherwise);
+
+// What a call of attention, or of its gradient, drops: its operands begin with so many that are not of the dropout, or a mask.
+std::optional<schedule::AttentionDropout> dropout_of(const program::LibraryCall& call, size_t operands);
 
 class FunctionPrinter {
  public:

@@ -7,6 +7,7 @@
 #include "codegen/cpp/scalar_text.h"
 #include "codegen/cuda/attention_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "passes/attention/merge_gradient.h"
 #include "program/late_row.h"
 #include "program/streams/lanes.h"
 
@@ -16,7 +17,10 @@ namespace {
 std::vector<std::string> types_of_operands(const schedule::AttentionKernel& kernel) {
   const std::string element = fmt::format("{}*", storage_type(kernel.dtype));
   const std::string mask = kernel.mask ? fmt::format("{}*", storage_type(*kernel.mask)) : element;
-  return {element, element, element, mask, element, "AttentionShape", "float"};
+  std::vector<std::string> types = {element, element, element, mask, element};
+  if (kernel.dropout) types.insert(types.end(), 2, "int64_t*");
+  types.insert(types.end(), {"AttentionShape", "float"});
+  return types;
 }
 
 // A mask's dims of one element repeat.
@@ -30,17 +34,26 @@ std::array<sym::Expr, 4> strides_of(const program::Operand& operand, bool is_mas
 
 }  // namespace
 
+std::optional<schedule::AttentionDropout> dropout_of(const program::LibraryCall& call, size_t operands) {
+  if (!has_dropout(call.inputs.size(), operands)) return std::nullopt;
+  constexpr size_t kFactor = 2, kLimit = 3, kFirst = 4;
+  return schedule::AttentionDropout{.factor = std::get<double>(call.numbers[kFactor]),
+                                    .limit = call.integers[kLimit].value(),
+                                    .first = call.integers[kFirst].value()};
+}
+
 // The emulation has no Hopper: its text is the other kernel's.
 void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std::string_view choice) {
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.outputs[0];
-  const program::Operand* const mask = call.inputs.size() > 3 ? &call.inputs[3] : nullptr;
-  const Attention op{.causal = !call.integers[0].is_const(0), .scale = std::get<double>(call.numbers[0])};
+  const std::optional<schedule::AttentionDropout> dropout = dropout_of(call, kDroppedOperands);
+  const program::Operand* const mask = has_mask(call.inputs.size(), kDroppedOperands) ? &call.inputs[3] : nullptr;
+  const Attention op{.causal = !call.integers[0].is_const(0), .scale = std::get<double>(call.numbers[dropout ? 1 : 0])};
   const bool emulated = is_emulated(shared_.target);
   const bool on_hopper = choice == schedule::kHopperAttention && !emulated, is_split = choice == schedule::kSplitAttention;
   const DType dtype = buffer(q.buffer).dtype;
   const std::optional<DType> of_mask = mask == nullptr ? std::nullopt : std::optional(buffer(mask->buffer).dtype);
   const schedule::AttentionKernel kernel = is_split ? schedule::split_attention_kernel(op, dtype, of_mask, q.sizes, k.sizes)
-                                                    : schedule::attention_kernel(op, dtype, of_mask, q.sizes, v.sizes, on_hopper);
+                                                    : schedule::attention_kernel(op, dtype, of_mask, q.sizes, v.sizes, on_hopper, dropout);
   KernelSource source;
   source.name = shared_.kernels.fresh_name(fmt::format("attention_kernel{}", shared_.suffix));
   static_assert(program::kLanes == 2, "attention_turns_taken has a count for each, and one without");
@@ -60,6 +73,8 @@ void FunctionPrinter::print_gpu_attention(const program::LibraryCall& call, std:
     const auto strides = each == nullptr ? std::array<sym::Expr, 4>{0, 0, 0, 0} : strides_of(*each, each == mask);
     shape.insert(shape.end(), strides.begin(), strides.end());
   }
+  for (size_t i = call.inputs.size() - 2; dropout && i < call.inputs.size(); ++i)
+    pointers.push_back(fmt::format("(void*)({})", pointer({call.inputs[i].buffer, call.inputs[i].offset})));
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   body_.write(fmt::format("void* const operands[] = {{{}}};", joined(pointers, "")));
   body_.write(fmt::format("const int64_t sizes[] = {{{}}};", list(shape)));

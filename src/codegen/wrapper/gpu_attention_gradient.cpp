@@ -6,7 +6,9 @@
 #include "codegen/cpp/names.h"
 #include "codegen/cpp/origin.h"
 #include "codegen/cpp/scalar_text.h"
+#include "codegen/cuda/attention_text.h"
 #include "codegen/wrapper/function_printer.h"
+#include "passes/attention/merge_gradient.h"
 #include "schedule/cuda/attention/attention_gradient_kernel.h"
 #include "schedule/cuda/attention/attention_kernel.h"
 
@@ -16,7 +18,8 @@ namespace toroid::codegen {
 void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& call, std::string_view choice) {
   const program::Operand &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2], &out = call.inputs[3], &grad = call.inputs[4];
   const program::Operand& statistics = call.outputs.back();
-  const program::Operand* const mask = call.inputs.size() > 5 ? &call.inputs[5] : nullptr;
+  const program::Operand* const mask = has_mask(call.inputs.size(), kGradientOperands) ? &call.inputs[kGradientOperands] : nullptr;
+  const std::optional<schedule::AttentionDropout> dropout = dropout_of(call, kGradientOperands);
   const auto result = [&](size_t i) {
     if (call.outputs.size() > 2) return call.outputs[i];
     program::Operand one = call.outputs[0];  // [B, L, 3, H, E]
@@ -28,7 +31,8 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   };
   const program::Operand of_q = result(0), of_k = result(1), of_v = result(2);
   const schedule::AttentionGradientKernel kernel = schedule::attention_gradient_kernel(q.sizes.back());
-  const schedule::HopperGradientKernel hopper;
+  const bool reads_mask = mask != nullptr && !mask->sizes[2].is_const(1) && !mask->strides[2].is_const(0);
+  const schedule::HopperGradientKernel hopper{kernel.width, reads_mask};
   const bool on_hopper = choice == schedule::kHopperAttention && !is_emulated(shared_.target);
   const bool causal = !call.integers[0].is_const(0);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
@@ -39,22 +43,24 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   auto block = body_.block(fmt::format("{{  // {}", comment_text(call.label)));
   body_.write(fmt::format("const int64_t sizes[] = {{{}}};", list(shape)));
   body_.write(fmt::format("const float scale = {};", literal_text(DType::F32, std::get<double>(call.numbers[1]))));
+  const bool is_wide = on_hopper && hopper.is_wide();
   struct Parameter {
     std::string_view name;
     const program::Operand* operand;
   };
   // `tiles`: what TMA brings on Hopper.
   const auto start = [&](std::string_view of, const std::vector<Parameter>& tiles, const std::vector<Parameter>& read,
-                         const std::vector<Parameter>& written, sym::Expr rows) {
+                         const std::vector<Parameter>& written, sym::Expr rows, const schedule::HopperGradientKernel::Half& half,
+                         int parts) {
     KernelSource source;
     source.name = shared_.kernels.fresh_name(fmt::format("attention_gradient_of_{}_kernel{}", of, shared_.suffix));
     std::string parameters, names;
     std::vector<std::string> types, passed, pointers;
-    const auto add = [&](const Parameter& each, bool is_read) {
+    const auto add = [&](const Parameter& each, bool is_read, bool is_of_dropout = false) {
       const std::string_view type = storage_type(buffer(each.operand->buffer).dtype);
       const std::string element(each.operand == &statistics ? "RowStatistics" : type);
       parameters += fmt::format("{}{}* __restrict__ {}, ", is_read ? "const " : "", element, each.name);
-      if (each.operand != mask) names += fmt::format("{}, ", each.name);
+      if (each.operand != mask && !is_of_dropout) names += fmt::format("{}, ", each.name);
       types.push_back(element + "*");
       passed.push_back(fmt::format("(void*)&operands[{}]", pointers.size()));
       pointers.push_back(fmt::format("(void*)({})", pointer({each.operand->buffer, each.operand->offset})));
@@ -66,7 +72,7 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
       names += fmt::format("{}_map, ", each.name);
       types.emplace_back("TensorMap");
       const program::Operand& its = *each.operand;
-      maps.push_back(schedule::attention_map(its.buffer, its.offset, its.sizes, its.strides, schedule::kHopperGradientWidth));
+      maps.push_back(schedule::attention_map(its.buffer, its.offset, its.sizes, its.strides, hopper.kTileRows));
     }
     for (const Parameter& each : read) {
       const bool is_brought = std::any_of(tiles.begin(), tiles.end(), [&](const Parameter& tile) { return tile.operand == each.operand; });
@@ -74,12 +80,19 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
     }
     if (mask != nullptr) add({"mask", mask}, true);
     for (const Parameter& each : written) add(each, false);
-    const std::string_view masking = mask == nullptr ? "" : ", kMask", last = mask == nullptr ? "" : ", mask";
+    if (dropout) {
+      add({"key", &call.inputs[call.inputs.size() - 2]}, true, true);
+      add({"call", &call.inputs.back()}, true, true);
+    }
+    const std::string_view masking = mask == nullptr ? "" : ", kMask";
+    std::string last = mask != nullptr ? ", mask" : dropout ? ", (const float*)nullptr" : "";
+    if (dropout) last += ", " + cuda::dropout_text(*dropout);
     const std::string head = fmt::format("{}({}ATTENTION_GRADIENT_SHAPE shape, const float scale) {{\n", source.name, parameters);
     source.text =
         on_hopper
-            ? fmt::format("KERNEL __launch_bounds__({}, 2) {}  gradient_of_{}_on_hopper<{}, {}, {}{}>({}shape, scale{});\n}}\n",
-                          hopper.threads(), head, of, hopper.kGroups, hopper.kStages, causal, masking, names, last)
+            ? fmt::format("KERNEL __launch_bounds__({}, {}) {}  {}gradient_of_{}_on_hopper<{}, {}, {}{}>({}shape, scale{});\n}}\n",
+                          hopper.threads(), hopper.blocks_at_once(), head, is_wide ? "wide_" : "", of,
+                          is_wide ? hopper.width : hopper.groups(), half.stages, causal, masking, names, last)
             : fmt::format("KERNEL __launch_bounds__({}, {}) {}  attention_gradient_of_{}<{}, {}, {}{}>({}shape, scale{});\n}}\n",
                           kernel.kThreads, kernel.width > 64 ? 1 : 2, head, of, kernel.width, kernel.tile, causal, masking, names, last);
     const std::string& name = add_kernel(source);
@@ -90,15 +103,22 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
     passed.insert(passed.end(), {"(void*)sizes", "(void*)&scale"});
     auto launch = body_.block("{");
     body_.write(fmt::format("void* const operands[] = {{{}}};", joined(pointers, "")));
-    const int of_block = on_hopper ? hopper.rows() : kernel.kRows;
-    const sym::Expr blocks = sym::ceil_div(rows, of_block) * q.sizes[0] * q.sizes[1];
+    const int of_block = on_hopper ? half.rows : kernel.kRows;
+    const sym::Expr blocks = sym::ceil_div(rows, of_block) * q.sizes[0] * q.sizes[1] * (on_hopper ? 1 : parts);
     write_gpu_launch({name, types, std::move(passed), maps, blocks, on_hopper ? hopper.threads() : kernel.kThreads,
-                      static_cast<int>(on_hopper ? hopper.shared_bytes() : kernel.shared_bytes()), 0, true});
+                      static_cast<int>(on_hopper ? half.shared_bytes : kernel.shared_bytes()), 0, true});
   };
-  start("queries", {{"k", &k}, {"v", &v}}, {{"q", &q}, {"k", &k}, {"v", &v}, {"out", &out}, {"grad", &grad}},
-        {{"dq", &of_q}, {"statistics", &statistics}}, q.sizes[2]);
-  start("keys", {{"q", &q}, {"grad", &grad}}, {{"q", &q}, {"k", &k}, {"v", &v}, {"grad", &grad}, {"statistics", &statistics}},
-        {{"dk", &of_k}, {"dv", &of_v}}, k.sizes[2]);
+  const std::vector<Parameter> queries = {{"q", &q}, {"grad", &grad}}, keys = {{"k", &k}, {"v", &v}};
+  // Of wide rows those that a block has are tiles, too.
+  const auto tiles = [&](const std::vector<Parameter>& own, const std::vector<Parameter>& others) {
+    std::vector<Parameter> all = is_wide ? own : std::vector<Parameter>();
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  };
+  start("queries", tiles(queries, keys), {{"q", &q}, {"k", &k}, {"v", &v}, {"out", &out}, {"grad", &grad}},
+        {{"dq", &of_q}, {"statistics", &statistics}}, q.sizes[2], hopper.of_queries(), 1);
+  start("keys", tiles(keys, queries), {{"q", &q}, {"k", &k}, {"v", &v}, {"grad", &grad}, {"statistics", &statistics}},
+        {{"dk", &of_k}, {"dv", &of_v}}, k.sizes[2], hopper.of_keys(), kernel.parts());
 }
 
 }  // namespace toroid::codegen

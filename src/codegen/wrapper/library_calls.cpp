@@ -172,6 +172,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   }
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention}) {
     if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, choice)) return print_gpu_attention_gradient(call, choice);
+    if (call.kernel == fmt::format("library.{}#{}", kDroppedAttention, choice)) return print_gpu_attention(call, choice);
   }
   if (call.kernel == fmt::format("library.products.grouped#{}", schedule::kGroupedProduct)) return print_gpu_grouped(call);
   if (mark != std::string::npos && print_gpu_order(call, call.kernel.substr(mark + 1))) return;

@@ -101,6 +101,10 @@ void take_attention_kernels(Program& program, const CompileModelOptions& options
     remove_dead_code(program);
     dump("merge-attention-gradients");
   }
+  if (options.optimise && merge_dropped_attention(program, has_kernel)) {
+    remove_dead_code(program);
+    dump("merge-dropped-attention");
+  }
 }
 
 }  // namespace

@@ -13,12 +13,21 @@
 namespace toroid {
 namespace {
 
+// Which weights stay, and what they are multiplied by.
+struct DropoutParts {
+  ValueId key, call;
+  int64_t limit, first;
+  double factor = 0;
+};
+
 struct GradientParts {
-  ValueId q, k, v, out, grad;   // as they are read
+  ValueId q, k, v, out, grad;   // as they are read; `out` is computed where only the forward pass is matched
   ValueId of_q, of_k, of_v;     // what is computed
   std::optional<ValueId> mask;  // [B, H, L, S], what is added to scores
   bool causal;
   double scale;
+  std::optional<ValueId> kept;  // Bool: which weights stay
+  std::optional<DropoutParts> dropout;
   std::optional<ValueId> stacked;  // all of the three, and nothing else is made of them
 };
 
@@ -43,7 +52,8 @@ class GradientMatcher {
       return is_pointwise(each, ScalarOp::Mul) && each.inputs[0] == node.outputs[0] && number(each.inputs[1]) == parts.scale;
     });
     if (!scaled) return std::nullopt;
-    const auto of_scores = rounded(*scaled), of_weights = rounded(weights.outputs[0]);
+    const auto of_scores = rounded(*scaled), kept_weights = parts.kept ? what_stays(weights.outputs[0], parts) : weights.outputs[0],
+               of_weights = kept_weights ? rounded(*kept_weights) : std::nullopt;
     if (!of_scores || !of_weights) return std::nullopt;
     const auto across = transposed_user(*of_scores), of_weights_across = transposed_user(*of_weights);
     if (!across || !of_weights_across) return std::nullopt;
@@ -52,6 +62,26 @@ class GradientMatcher {
     if (!of_q || !of_k || !of_v) return std::nullopt;
     parts.of_q = *of_q, parts.of_k = *of_k, parts.of_v = *of_v;
     parts.stacked = stacked(parts);
+    return parts;
+  }
+
+  // The attention with dropout that ends in this product, which is rounded to `out`.
+  std::optional<GradientParts> match_dropped(const Node& node) const {
+    if (!std::holds_alternative<Matmul>(node.op)) return std::nullopt;
+    GradientParts parts{};
+    const auto v = before_cast(node.inputs[1]), weights = before_cast(node.inputs[0]);
+    const auto out = uses_.only_user(node.outputs[0]);
+    if (!v || !weights || !out || !is<Cast>(graph_.node(*out).outputs[0]) || !is<Cast>(*weights)) return std::nullopt;
+    parts.v = *v, parts.out = graph_.node(*out).outputs[0];
+    if (graph_.type(parts.out).dtype != graph_.type(*v).dtype || !uses_.only_user(node.inputs[0]) || !uses_.only_user(*weights))
+      return std::nullopt;
+    const auto scaled = behind_dropout(producer(*weights).inputs[0], parts);
+    if (!scaled || !uses_.only_user(*scaled)) return std::nullopt;
+    // Rows that see nothing have zeros there, and where the operation computes them.
+    const Node& seen = producer(*scaled);
+    if (!is_pointwise(seen, ScalarOp::Where) || number(behind_expand(seen.inputs[1])) != 0.0) return std::nullopt;
+    const auto scores = softmax_operand(graph_, uses_, seen.inputs[2]);
+    if (!scores || !is_lowest(producer(behind_expand(seen.inputs[0])), *scores) || !match_scores(*scores, parts)) return std::nullopt;
     return parts;
   }
 
@@ -128,15 +158,74 @@ class GradientMatcher {
     return true;
   }
 
-  // grad v^T - sum(grad * out)
+  // Is it max(scores) == -inf?
+  bool is_lowest(const Node& node, ValueId scores) const {
+    if (!is_pointwise(node, ScalarOp::Eq)) return false;
+    const Node& most = producer(behind_expand(node.inputs[0]));
+    const auto lowest = number(behind_expand(node.inputs[1]));
+    return is_reduction(most, ReduceOp::Max) && most.inputs[0] == scores && lowest && std::isinf(*lowest) && *lowest < 0;
+  }
+
+  std::optional<int64_t> integer(ValueId id) const {
+    const auto* full = std::get_if<Full>(&producer(id).op);
+    const auto* value = full == nullptr ? nullptr : std::get_if<sym::Expr>(&full->value);
+    return value != nullptr && value->is_const() ? std::optional(value->value()) : std::nullopt;
+  }
+  // word 0 of Philox's block of each place in [B, H, L, S], below a limit
+  std::optional<DropoutParts> drawn(ValueId id) const {
+    const Node& below = producer(id);
+    if (!is_pointwise(below, ScalarOp::Lt) || graph_.type(below.inputs[0]).dtype != DType::I32 || !is<Cast>(below.inputs[0]))
+      return std::nullopt;
+    const auto limit = integer(below.inputs[1]);
+    const Node& bits = producer(producer(below.inputs[0]).inputs[0]);
+    if (!limit || !is_pointwise(bits, ScalarOp::PhiloxLow)) return std::nullopt;
+    DropoutParts parts{.key = behind_expand(bits.inputs[1]), .call = behind_expand(bits.inputs[2]), .limit = *limit, .first = 0};
+    ValueId place = bits.inputs[0];
+    if (is_pointwise(producer(place), ScalarOp::Add)) {
+      const auto first = integer(producer(place).inputs[1]);
+      if (!first) return std::nullopt;
+      parts.first = *first;
+      place = producer(place).inputs[0];
+    }
+    const auto is_one = [&](ValueId value) {
+      return graph_.type(value).dtype == DType::I64 && graph_.type(value).numel().is_const(1) && !is<Full>(value);
+    };
+    const bool counts = is<Reshape>(place) && is<Iota>(producer(place).inputs[0]) && graph_.type(producer(place).inputs[0]).rank() == 1;
+    return counts && is_one(parts.key) && is_one(parts.call) ? std::optional(parts) : std::nullopt;
+  }
+  // x of where(kept, x * factor, 0): of what was matched before the same.
+  std::optional<ValueId> behind_dropout(ValueId id, GradientParts& parts) const {
+    const Node& node = producer(id);
+    if (!is_pointwise(node, ScalarOp::Where) || number(behind_expand(node.inputs[2])) != 0.0) return std::nullopt;
+    const Node& scaled = producer(node.inputs[1]);
+    const auto factor = is_pointwise(scaled, ScalarOp::Mul) ? number(scaled.inputs[1]) : std::nullopt;
+    const auto drawing = drawn(node.inputs[0]);
+    if (!factor || *factor <= 0 || !drawing) return std::nullopt;
+    if (parts.kept && (*parts.kept != node.inputs[0] || parts.dropout->factor != *factor)) return std::nullopt;
+    parts.kept = node.inputs[0];
+    parts.dropout = drawing;
+    parts.dropout->factor = *factor;
+    return scaled.inputs[0];
+  }
+  // where(kept, x * factor, 0), by the same condition and factor
+  std::optional<ValueId> what_stays(ValueId x, GradientParts& parts) const {
+    const auto is_scaled = [&](const Node& node) {
+      return is_pointwise(node, ScalarOp::Mul) && node.inputs[0] == x && number(node.inputs[1]) == parts.dropout->factor;
+    };
+    const auto scaled = user(x, is_scaled);
+    return scaled ? user(*scaled, [&](const Node& node) { return behind_dropout(node.outputs[0], parts) == x; }) : std::nullopt;
+  }
+
+  // grad v^T - sum(grad * out), the first perhaps with dropout
   bool match_difference(const Node& difference, GradientParts& parts) const {
-    const auto factors = factors_of(difference.inputs[0]);
+    const auto product = behind_dropout(difference.inputs[0], parts);
+    const auto factors = factors_of(product.value_or(difference.inputs[0]));
     const Node& sum = producer(behind_expand(difference.inputs[1]));
     if (!factors || !is_reduction(sum, ReduceOp::Sum)) return false;
     std::tie(parts.grad, parts.v) = *factors;
-    const Node& product = producer(sum.inputs[0]);
-    if (!is_pointwise(product, ScalarOp::Mul) || before_cast(product.inputs[0]) != parts.grad) return false;
-    const auto out = before_cast(product.inputs[1]);
+    const Node& of_out = producer(sum.inputs[0]);
+    if (!is_pointwise(of_out, ScalarOp::Mul) || before_cast(of_out.inputs[0]) != parts.grad) return false;
+    const auto out = before_cast(of_out.inputs[1]);
     if (!out) return false;
     parts.out = *out;
     return true;
@@ -204,10 +293,19 @@ class GradientMatcher {
   Uses uses_;
 };
 
-std::vector<ValueId> operands_of(const GradientParts& parts) {
-  std::vector<ValueId> operands = {parts.q, parts.k, parts.v, parts.out, parts.grad};
+// `is_gradient`: else of the forward pass.
+std::vector<ValueId> operands_of(const GradientParts& parts, bool is_gradient) {
+  std::vector<ValueId> operands = {parts.q, parts.k, parts.v};
+  if (is_gradient) operands.insert(operands.end(), {parts.out, parts.grad});
   if (parts.mask) operands.push_back(*parts.mask);
+  if (parts.dropout) operands.insert(operands.end(), {parts.dropout->key, parts.dropout->call});
   return operands;
+}
+std::vector<Scalar> attributes_of(const GradientParts& parts) {
+  std::vector<Scalar> attributes = {parts.causal, parts.scale};
+  if (parts.dropout)
+    attributes.insert(attributes.end(), {parts.dropout->factor, sym::Expr(parts.dropout->limit), sym::Expr(parts.dropout->first)});
+  return attributes;
 }
 
 // The Bools of a mask that is made of them, 0 and -inf: then nothing has to be made.
@@ -223,6 +321,16 @@ Tensor as_truth(Builder& builder, Tensor mask) {
   return is_truth ? builder.expand(builder.wrap(node.inputs[0]), mask.sizes()) : mask;
 }
 
+std::vector<Tensor> operands_in(Builder& builder, const GraphCopy& copy, const GradientParts& parts, bool is_gradient) {
+  std::vector<Tensor> operands;
+  for (ValueId operand : operands_of(parts, is_gradient)) operands.push_back(builder.wrap(copy.copied(operand)));
+  if (parts.mask) {
+    Tensor& mask = operands[is_gradient ? kGradientOperands : kDroppedOperands];
+    mask = as_truth(builder, mask);
+  }
+  return operands;
+}
+
 size_t place_of(const Graph& graph, ValueId id) { return static_cast<size_t>(graph.value(id).producer); }
 
 }  // namespace
@@ -235,7 +343,7 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
     const auto parts = matcher.match(node);
     if (!parts || !has_kernel(graph.type(parts->q), graph.type(parts->v))) continue;
     const size_t first = std::min({place_of(graph, parts->of_q), place_of(graph, parts->of_k), place_of(graph, parts->of_v)});
-    const std::vector<ValueId> operands = operands_of(*parts);
+    const std::vector<ValueId> operands = operands_of(*parts, true);
     if (std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return place_of(graph, id) < first; }))
       found.emplace_back(first, *parts);
   }
@@ -248,9 +356,6 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
     for (const auto& [first, parts] : found) {
       if (first != i) continue;
       builder.set_provenance(graph.node(id).provenance, graph.value(parts.of_q).name + "_t");
-      std::vector<Tensor> operands;
-      for (ValueId operand : operands_of(parts)) operands.push_back(builder.wrap(copy.copied(operand)));
-      if (parts.mask) operands.back() = as_truth(builder, operands.back());
       const auto type = [&](ValueId of) { return TensorType{.dtype = graph.type(of).dtype, .sizes = graph.type(of).sizes}; };
       TensorType statistics = type(parts.q);
       statistics.dtype = DType::F32;
@@ -259,7 +364,7 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
                                                 ? std::vector<TensorType>{type(*parts.stacked), statistics}
                                                 : std::vector<TensorType>{type(parts.q), type(parts.k), type(parts.v), statistics};
       const std::vector<Tensor> results =
-          builder.library(std::string(kAttentionGradient), std::move(operands), types, {parts.causal, parts.scale});
+          builder.library(std::string(kAttentionGradient), operands_in(builder, copy, parts, true), types, attributes_of(parts));
       if (parts.stacked) {
         made.emplace_back(*parts.stacked, results[0].id());
         continue;
@@ -272,6 +377,34 @@ bool merge_attention_gradients(Program& program, const std::function<bool(const 
     } else {
       copy.replace(replaced->first, replaced->second);
     }
+  }
+  program.graph = copy.finish();
+  return true;
+}
+
+bool merge_dropped_attention(Program& program, const std::function<bool(const TensorType& q, const TensorType& v)>& has_kernel) {
+  const Graph& graph = program.graph;
+  std::vector<GradientParts> found;
+  const GradientMatcher matcher(graph);
+  for (const Node& node : graph.nodes()) {
+    const auto parts = matcher.match_dropped(node);
+    if (parts && has_kernel(graph.type(parts->q), graph.type(parts->v))) found.push_back(*parts);
+  }
+  if (found.empty()) return false;
+  GraphCopy copy(graph);
+  Builder builder(copy.target(), *program.symbols, &program.guards);
+  for (size_t i = 0; i < graph.num_nodes(); ++i) {
+    const NodeId id{static_cast<uint32_t>(i)};
+    const auto parts = std::find_if(found.begin(), found.end(), [&](const auto& each) { return graph.value(each.out).producer == id; });
+    if (parts == found.end()) {
+      copy.node(id);
+      continue;
+    }
+    builder.set_provenance(graph.node(id).provenance, graph.value(parts->out).name + "_t");
+    const TensorType type{.dtype = graph.type(parts->out).dtype, .sizes = graph.type(parts->out).sizes};
+    const std::vector<Tensor> results =
+        builder.library(std::string(kDroppedAttention), operands_in(builder, copy, *parts, false), {type}, attributes_of(*parts));
+    copy.replace(parts->out, results[0].id());
   }
   program.graph = copy.finish();
   return true;

@@ -12,6 +12,15 @@
 // they are one result:
 //
 //   stacked, statistics = attention.gradient(q, k, v, out, grad) (causal, scale)
+//
+// Weights may be dropped as passes/decompose/nn/attention_dropout.h has it, by what Philox draws at the weights' places: then the gradient
+// draws again, and so does the forward pass, which is one operation, too:
+//
+//   dq, dk, dv, statistics = attention.gradient(q, k, v, out, grad[, mask], key, call) (causal, scale, factor, limit, first)
+//   out = attention.dropped(q, k, v[, mask], key, call) (causal, scale, factor, limit, first)
+//
+// A weight stays, times the factor, where word 0 of the block with that key, call and `first` plus its place in [B, H, L, S] is below the
+// limit. Key and call have one element.
 #pragma once
 
 #include <functional>
@@ -21,9 +30,16 @@
 
 namespace toroid {
 
-inline constexpr std::string_view kAttentionGradient = "attention.gradient";
+inline constexpr std::string_view kAttentionGradient = "attention.gradient", kDroppedAttention = "attention.dropped";
+
+// Of the operands of one of the two: is a mask behind the first so many, and are key and call?
+constexpr bool has_mask(size_t operands, size_t first) { return operands == first + 1 || operands == first + 3; }
+constexpr bool has_dropout(size_t operands, size_t first) { return operands >= first + 2; }
+inline constexpr size_t kDroppedOperands = 3, kGradientOperands = 5;
 
 // Leaves the nodes that nobody uses any more. `has_kernel`: of q and v.
 bool merge_attention_gradients(Program& program, const std::function<bool(const TensorType& q, const TensorType& v)>& has_kernel);
+// The same of forward passes that drop weights, behind the gradients, which read their scores.
+bool merge_dropped_attention(Program& program, const std::function<bool(const TensorType& q, const TensorType& v)>& has_kernel);
 
 }  // namespace toroid

@@ -36,6 +36,46 @@ TEST(MergeAttentionGradients, NoScoresAreLeft) {
 
 TEST(MergeAttentionGradients, WithoutAKernelItStaysProducts) { EXPECT_NE(merged(kCausal, false).find("matmul("), std::string::npos); }
 
+// Of a program with both passes, with the weights that are dropped.
+std::string merged_with_dropout(std::string_view change, std::string_view by) {
+  std::string text = R"(
+graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], m: bf16[1, 2, 7, 9]) {
+  y: bf16[2, 2, 7, 16], l: f32[2, 2, 7], s: i64[], t: i64[] = aten::_scaled_dot_product_efficient_attention(q, k, v, m, true, 0.25, true)
+  a: bf16[2, 2, 7, 16], b: bf16[2, 2, 9, 16], c: bf16[2, 2, 9, 16], d: f32[] = aten::_scaled_dot_product_efficient_attention_backward(g, q, k, v, m, y, l, s, t, 0.25, [true, true, true, false], true)
+  return y, a, b, c
+})";
+  if (!by.empty() && by.find("true]") == 0) text.replace(text.find("d: f32[]"), 8, "d: bf16[1, 2, 7, 9]");
+  if (!change.empty()) text.replace(text.find(change), change.size(), by);
+  Program program = parse_text(text);
+  decompose(program);
+  const auto has_kernel = [](const TensorType&, const TensorType&) { return true; };
+  if (merge_attention_gradients(program, has_kernel)) remove_dead_code(program);
+  if (merge_dropped_attention(program, has_kernel)) remove_dead_code(program);
+  verify(program, Level::Core);
+  return to_text(program);
+}
+
+TEST(MergeAttentionGradients, BothPassesDropTheSameWeights) {
+  const std::string text = merged_with_dropout("", "");
+  EXPECT_EQ(text.find("matmul("), std::string::npos) << text;
+  EXPECT_NE(text.find("attention.dropped"), std::string::npos) << text;
+  EXPECT_NE(text.find("attention.gradient"), std::string::npos) << text;
+  EXPECT_NE(text.find("1.3333333333333333, 1073741824, 0"), std::string::npos) << text;
+}
+
+// As of a mask whose gradient is wanted: then scores are in memory, and the forward pass reads them.
+TEST(MergeAttentionGradients, DropoutOfWeightsThatAreReadStays) {
+  const std::string text = merged_with_dropout("false], true)\n  return y, a, b, c", "true], true)\n  return y, a, b, c, d");
+  EXPECT_EQ(text.find("attention.dropped"), std::string::npos) << text;
+  EXPECT_EQ(text.find("attention.gradient"), std::string::npos) << text;
+}
+
+TEST(MergeAttentionGradients, EachPassDropsByItsOwnChance) {
+  const std::string text = merged_with_dropout("t, 0.25, [", "t, 0.5, [");  // what is drawn is the same, what is dropped is not
+  EXPECT_NE(text.find("attention.gradient"), std::string::npos) << text;
+  EXPECT_NE(text.find("2.0, 0, 0"), std::string::npos) << text;
+}
+
 TEST(MergeAttentionGradients, LogSumsOfOtherScoresAreRead) {
   EXPECT_NE(merged(R"(
 graph(q: bf16[2, 2, 7, 16], k: bf16[2, 2, 9, 16], v: bf16[2, 2, 9, 16], g: bf16[2, 2, 7, 16], y: bf16[2, 2, 7, 16], l: f32[2, 2, 7]) {

@@ -57,6 +57,33 @@ graph(q: f16[1, 1, 40, 128], k: f16[1, 1, 90, 128], v: f16[1, 1, 90, 128], g: f1
   d: bf16[1, 2, 33, 40], e: bf16[1, 2, 17, 40], f: bf16[1, 2, 17, 40] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g2, q2, k2, v2, z, m, 0, true)
   return a, b, c, d, e, f
 })"},
+    // Rows of more than 128 elements: two blocks have halves of the columns, of 168 by sixteens one more than the other.
+    {"of_very_wide_rows_and_causal", R"(
+graph(q: bf16[1, 2, 70, 256], k: bf16[1, 2, 90, 256], v: bf16[1, 2, 90, 256], g: bf16[1, 2, 70, 256]) {
+  y: bf16[1, 2, 70, 256], l: f32[1, 2, 70] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, true)
+  a: bf16[1, 2, 70, 256], b: bf16[1, 2, 90, 256], c: bf16[1, 2, 90, 256] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, true)
+  return a, b, c
+})"},
+    {"of_very_wide_rows_that_lie_apart", R"(
+graph(heads: f16[1, 40, 2, 168], k: f16[1, 2, 75, 168], v: f16[1, 2, 75, 168], g: f16[1, 2, 40, 168], m: f16[1, 1, 40, 75]) {
+  q: f16[1, 2, 40, 168] = aten::permute(heads, [0, 2, 1, 3])
+  y: f16[1, 2, 40, 168], l: f32[1, 2, 40] = aten::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0, false, attn_mask=m)
+  a: f16[1, 2, 40, 168], b: f16[1, 2, 75, 168], c: f16[1, 2, 75, 168] = aten::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, y, l, 0, false, attn_mask=m)
+  return a, b, c
+})"},
+    // Both passes drop the weights that the evaluator drops.
+    {"with_dropout", R"(
+graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: bf16[2, 2, 70, 64]) {
+  y: bf16[2, 2, 70, 64], l: f32[2, 2, 70], s: i64[], t: i64[] = aten::_scaled_dot_product_efficient_attention(q, k, v, none, true, 0.25)
+  a: bf16[2, 2, 70, 64], b: bf16[2, 2, 131, 64], c: bf16[2, 2, 131, 64], d: f32[] = aten::_scaled_dot_product_efficient_attention_backward(g, q, k, v, none, y, l, s, t, 0.25, [true, true, true, false])
+  return y, a, b, c
+})"},
+    {"with_dropout_and_a_mask_of_wide_rows", R"(
+graph(q: f16[1, 2, 70, 128], k: f16[1, 2, 90, 128], v: f16[1, 2, 90, 128], g: f16[1, 2, 70, 128], m: f16[1, 2, 70, 90]) {
+  y: f16[1, 2, 70, 128], l: f32[1, 2, 70], s: i64[], t: i64[] = aten::_scaled_dot_product_efficient_attention(q, k, v, m, true, 0.5, true)
+  a: f16[1, 2, 70, 128], b: f16[1, 2, 90, 128], c: f16[1, 2, 90, 128], d: f32[] = aten::_scaled_dot_product_efficient_attention_backward(g, q, k, v, m, y, l, s, t, 0.5, [true, true, true, false], true)
+  return y, a, b, c
+})"},
     // Hidden at the end of the second batch, as a model hides what is padded.
     {"padded_keys", R"(
 graph(q: bf16[2, 2, 70, 64], k: bf16[2, 2, 131, 64], v: bf16[2, 2, 131, 64], g: bf16[2, 2, 70, 64], ends: i64[2, 1]) {

@@ -14,20 +14,36 @@ struct AttentionGradientKernel {
 
   static constexpr int kRows = 64, kThreads = 128;
   int64_t shared_bytes() const;
+  int parts() const;  // of the columns of keys' and values' gradients: a block has one
 };
-// Of float16 or bfloat16 [B, H, L, E], with rows of up to 128 elements on both sides, in eights: others stay products.
+// Of float16 or bfloat16 [B, H, L, E], with rows of up to 256 elements on both sides, in eights: others stay products.
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v);
 AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 
-// The kernels on Hopper (codegen/cuda/prelude/attention/hopper_attention_gradient.inc), of rows of 64 elements that TMA can read:
-// warpgroups that have 64 rows each, and one that brings tiles of the others. Two blocks of one group run at once.
+// The kernels on Hopper, of rows of 64, 128 or 256 elements that TMA can read: warpgroups that multiply, and one that brings tiles of 64
+// rows. Rows of 64 are left sides in registers, and two blocks of one group run at once
+// (codegen/cuda/prelude/attention/hopper_attention_gradient.inc); wider ones, and those with such a mask, stay in shared memory, and two
+// groups are a block (hopper_wide_gradient.inc).
 struct HopperGradientKernel {
-  static constexpr int kGroups = 1, kStages = 4;
+  int width;
+  bool reads_mask;  // of which queries have rows that differ: in registers rows of 64 leave no room for it
 
-  int rows() const { return 64 * kGroups; }
-  int threads() const { return 128 * (kGroups + 1); }
-  int64_t shared_bytes() const;
+  static constexpr int kTileRows = 64;
+  bool is_wide() const { return width > kTileRows || reads_mask; }
+  int groups() const { return is_wide() ? 2 : 1; }
+  int threads() const { return 128 * (groups() + 1); }
+  int blocks_at_once() const { return is_wide() ? 1 : 2; }
+  int tile_bytes() const { return kTileRows * width * 2; }
+  // Of the kernel for queries, and of the one for keys. `stages`: of the ring, where they hold keys, or values, or both; queries and what
+  // their results' gradients are.
+  struct Half {
+    int rows, stages;
+    int64_t shared_bytes;
+  };
+  Half of_queries() const;
+  Half of_keys() const;
 };
-inline constexpr int64_t kHopperGradientWidth = 64;
+// Does it take such rows?
+bool is_hopper_gradient_width(sym::Expr width);
 
 }  // namespace toroid::schedule

@@ -66,15 +66,14 @@ bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, 
 
 bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  return suits_hopper_attention(program, step, inputs_are_aligned) && (in.size() == 3 || is_in_pairs(program, in[3], inputs_are_aligned));
+  return suits_hopper_attention(program, step, inputs_are_aligned) &&
+         (!has_mask(in.size(), 3) || is_in_pairs(program, in[3], inputs_are_aligned));
 }
 
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
-  constexpr size_t kMask = 5;  // of all queries alike: its elements stay in registers
   const std::vector<loop::Operand>& in = step.call.operands;
-  const bool reads_mask = in.size() > kMask && !in[kMask].sizes[2].is_const(1) && !in[kMask].strides[2].is_const(0);
-  const bool has_rows = !reads_mask && in[0].sizes.back().is_const(kHopperGradientWidth) && sym::known_lt(0, in[1].sizes[2]) &&
-                        std::all_of(in.begin(), in.begin() + kMask, [&](const loop::Operand& each) {
+  const bool has_rows = is_hopper_gradient_width(in[0].sizes.back()) && sym::known_lt(0, in[1].sizes[2]) &&
+                        std::all_of(in.begin(), in.begin() + kGradientOperands, [&](const loop::Operand& each) {
                           return is_in_pieces(program, each.buffer, each.sizes, each.strides, each.offset, inputs_are_aligned);
                         });
   return has_rows && std::all_of(step.outputs.begin(), step.outputs.end() - 1, [&](BufferId id) {  // but for the statistics
@@ -143,6 +142,8 @@ bool has_attention_kernel(const Graph& graph, const Node& node) {
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
   if (is_library(step.call.op, kAttentionGradient))
     return hopper && is_gradient_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
+  if (is_library(step.call.op, kDroppedAttention))
+    return hopper && is_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
   if (!std::holds_alternative<Attention>(step.call.op)) return "";
   const loop::Operand &q = step.call.operands[0], &v = step.call.operands[2];
   if (!is_taken(program.buffer(q.buffer).dtype, q.sizes.size(), q.sizes.back(), v.sizes.back())) return "";
@@ -153,19 +154,20 @@ std::string_view attention_choice(const loop::LoopProgram& program, const CallSt
 // Tiles for the registers that a thread may have, of which scores and results take most, and for shared memory that every GPU with such
 // tensor cores has.
 AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
-                                 std::span<const sym::Expr> v, bool hopper) {
+                                 std::span<const sym::Expr> v, bool hopper, const std::optional<AttentionDropout>& dropout) {
   AttentionKernel kernel{.dtype = dtype,
                          .mask = mask,
                          .width = static_cast<int>(q.back().value()),
                          .out_width = static_cast<int>(v.back().value()),
                          .causal = op.causal,
-                         .folds_scale = !mask && op.scale > 0,
+                         .folds_scale = !mask && op.scale > 0 && !dropout,
+                         .dropout = dropout,
                          .hopper = hopper};
   if (hopper) {
     kernel.keys = kHopperKeys;
     const auto sizes = in_four_dims(q, 1);
     const int64_t queries = sym::evaluate_hint(sizes[2]), heads = sym::evaluate_hint(sizes[0] * sizes[1]);
-    if (kernel.width != 64 || mask) return kernel;
+    if (kernel.width != 64 || mask || dropout) return kernel;
     const auto take_four_groups = [&] {
       kernel.groups = kMostQueryGroups;
       kernel.keys = 64;

@@ -23,6 +23,12 @@ inline constexpr int kHopperKeys = 128;
 // CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
 inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper", kSplitAttention = "flash-split";
 
+// Of passes/attention/merge_gradient.h: which weights stay, and times what.
+struct AttentionDropout {
+  double factor;
+  int64_t limit, first;
+};
+
 // A block of threads has rows of queries of one head, and goes through the keys in tiles. Only the widths must be known.
 struct AttentionKernel {
   DType dtype;
@@ -30,6 +36,7 @@ struct AttentionKernel {
   int width, out_width;  // elements of a row of q and k, and of v
   bool causal;
   bool folds_scale;  // into the exponent, where nothing is added to scores
+  std::optional<AttentionDropout> dropout = {};
   bool hopper = false;
   int split_rows = 0;   // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
   int split_tiles = 1;  // then: of so many rows with the same keys
@@ -66,7 +73,7 @@ inline constexpr int kSplitBlocks = kMultiprocessors;  // at most
 
 // The tiles for q and v, [.., rows, columns], and the mask's dtype.
 AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,
-                                 std::span<const sym::Expr> v, bool hopper);
+                                 std::span<const sym::Expr> v, bool hopper, const std::optional<AttentionDropout>& dropout = {});
 
 // Sizes and strides in four dims, [batch, head, row, column]: dims that are lacking have one element.
 std::array<sym::Expr, 4> in_four_dims(std::span<const sym::Expr> list, int64_t otherwise);
