@@ -4,6 +4,7 @@ A floor is what no program can be much quicker than: the bytes that must move at
 operations at its rate of matrix products, whichever takes longer. Positions of sorts and selections are compared by the elements that they name,
 as equal elements may come in any order.
 """
+import attention_gradient
 import narrow_rows
 import written_attention
 
@@ -54,6 +55,7 @@ def rows(torch, bytes_per_s):
            lambda: (make(8, 32, 1, 128), make(8, 8, 8192, 128), make(8, 8, 8192, 128)), floor_ms(2 * 2 * 8 * 8 * 8192 * 128), results)
 
     yield from written_attention.rows(torch, floor_ms, make)
+    yield from attention_gradient.rows(torch, floor_ms, make)
     yield from narrow_rows.rows(torch, floor_ms, make)
 
     def norm(x, weight, bias, gradient):

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 
+import attention_gradient
 import narrow_rows
 
 
@@ -90,6 +91,12 @@ def programs(torch):
     clustered = (make(2, 8, 1, 64), make(2, 2, 1024, 64), make(2, 2, 1024, 64), make(2, 1, 1, 1024))
     yield "attention_cluster", attention(enable_gqa=True), clustered
     yield "attention_cache", CacheStep(torch, make), (make(2, 8, 1, 64), make(2, 2, 1, 64), make(2, 2, 1, 64), indices(1024, 1))
+    # Both passes: of narrow rows, of wide ones on wgmma, and on mma.sync, where two blocks have a half of the columns each.
+    for width, length in ((64, 300), (128, 330), (256, 200), (168, 150)):
+        yield f"attention_gradient_{width}", attention_gradient.gradient(torch, True), (*heads(2, length, width), make(2, 2, length, width))
+    for width in (64, 256):
+        operands = (*heads(2, 200, width), make(2, 2, 200, width), make(1, 2, 200, 200))
+        yield f"attention_gradient_{width}_bias", attention_gradient.gradient(torch, False, lambda mask: mask), operands
     yield "softmax", lambda x: torch.softmax(x, -1), (make(300, 4096),)
     yield "layer_norm", lambda x, w, b: f.layer_norm(x, (1000,), w, b), (make(77, 1000), make(1000), make(1000))
     yield "long_rows", lambda x: torch.log_softmax(x, -1), (make(5, 50257, dtype=single),)
