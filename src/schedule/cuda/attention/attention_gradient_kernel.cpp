@@ -34,19 +34,21 @@ HopperGradientKernel::Half narrow_half(const HopperGradientKernel& kernel) {
 
 HopperGradientKernel::Half HopperGradientKernel::of_queries() const {
   if (!is_wide()) return narrow_half(*this);
-  const int rows = groups() * kTileRows, stages = width > kWideGradient ? 3 : 6;
+  const int rows = groups() * kTileRows, stages = width() > 192 ? 3 : width() > kWideGradient ? 5 : 6;
   return {rows, stages, kGradientAlignment + (2 * groups() + stages) * tile_bytes() + kGradientBarriers};
 }
 
 HopperGradientKernel::Half HopperGradientKernel::of_keys() const {
   if (!is_wide()) return narrow_half(*this);
   constexpr int64_t kWeights = kTileRows * kTileRows * 4;
-  const int stages = width > kWideGradient ? 2 : 4;
+  const int stages = width() > 192 ? 2 : width() > kWideGradient ? 3 : 4;
   const int64_t ring = stages * (2 * tile_bytes() + kStageStatistics);
   return {kTileRows, stages, kGradientAlignment + 2 * tile_bytes() + ring + kWeights + kGradientBarriers};
 }
 
-bool is_hopper_gradient_width(sym::Expr width) { return width.is_const(64) || width.is_const(128) || width.is_const(256); }
+bool is_hopper_gradient_width(sym::Expr width) {
+  return width.is_const() && width.value() >= kNarrow && width.value() <= kMostGradientWidth && width.value() % kEights == 0;
+}
 
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v) {
   const sym::Expr width = q.sizes.back();

@@ -20,20 +20,22 @@ struct AttentionGradientKernel {
 bool has_attention_gradient_kernel(const TensorType& q, const TensorType& v);
 AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 
-// The kernels on Hopper, of rows of 64, 128 or 256 elements that TMA can read: warpgroups that multiply, and one that brings tiles of 64
+// The kernels on Hopper, of rows of 64 to 256 elements that TMA can read: warpgroups that multiply, and one that brings tiles of 64
 // rows. Rows of 64 are left sides in registers, and two blocks of one group run at once
 // (codegen/cuda/prelude/attention/hopper_attention_gradient.inc); wider ones, and those with such a mask, stay in shared memory, and two
 // groups are a block (hopper_wide_gradient.inc).
 struct HopperGradientKernel {
-  int width;
+  int own_width;    // of a row
   bool reads_mask;  // of which queries have rows that differ: in registers rows of 64 leave no room for it
 
   static constexpr int kTileRows = 64;
-  bool is_wide() const { return width > kTileRows || reads_mask; }
+  // What rows are taken as, with zeros behind their elements.
+  int width() const { return (own_width + 63) / 64 * 64; }
+  bool is_wide() const { return own_width > 64 || reads_mask; }
   int groups() const { return is_wide() ? 2 : 1; }
   int threads() const { return 128 * (groups() + 1); }
   int blocks_at_once() const { return is_wide() ? 1 : 2; }
-  int tile_bytes() const { return kTileRows * width * 2; }
+  int tile_bytes() const { return kTileRows * width() * 2; }
   // Of the kernel for queries, and of the one for keys. `stages`: of the ring, where they hold keys, or values, or both; queries and what
   // their results' gradients are.
   struct Half {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedule/cuda/attention/attention_gradient_kernel.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 
@@ -27,6 +28,36 @@ TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
       EXPECT_LE(kernel.threads() * 96, 65536);  // of the registers that a multiprocessor has, at least 96 for each
     }
   }
+}
+
+TEST(AttentionKernel, OfGradientsFitsSharedMemoryAtEveryWidth) {
+  for (int width = 8; width <= 256; width += 8) {
+    EXPECT_LE(attention_gradient_kernel(width).shared_bytes(), kMostShared) << width;
+    for (const bool reads_mask : {false, true}) {
+      const HopperGradientKernel kernel{width, reads_mask};
+      if (!is_hopper_gradient_width(width)) continue;
+      EXPECT_LE(kernel.of_queries().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
+      EXPECT_LE(kernel.of_keys().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
+      EXPECT_GE(kernel.width(), width);
+      // A ring that has fewer tiles than a step holds would never be full: keys, values and the next keys.
+      EXPECT_GE(kernel.of_queries().stages, 3) << width;
+      EXPECT_GE(kernel.of_keys().stages, 2) << width;
+    }
+  }
+  EXPECT_EQ((HopperGradientKernel{168, false}.width()), 192);
+  EXPECT_FALSE((HopperGradientKernel{64, false}.is_wide()));
+  EXPECT_TRUE((HopperGradientKernel{64, true}.is_wide()));
+}
+
+// Its weights are dropped behind their maxima and sums, which a tile that has all keys, and groups without maxima, have elsewhere.
+TEST(AttentionKernel, WithDropoutHasMaximaOfEachTile) {
+  const std::vector<sym::Expr> q = {64, 12, 4096, 64}, v = {64, 12, 256, 64};
+  const AttentionKernel kernel =
+      attention_kernel({.causal = false, .scale = 1}, DType::BF16, {}, q, v, true, AttentionDropout{.factor = 2, .limit = 0, .first = 0});
+  EXPECT_FALSE(kernel.whole);
+  EXPECT_FALSE(kernel.folds_scale);
+  EXPECT_EQ(kernel.groups, 2);
+  EXPECT_LE(kernel.shared_bytes(), kMostSharedBytes);
 }
 
 AttentionKernel hopper_kernel_of(int64_t heads, int64_t queries, sym::Expr keys, bool causal, std::optional<DType> mask = {}) {
