@@ -56,21 +56,22 @@ def _gradients(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def mark(joint: torch.fx.GraphModule) -> None:
-    """Marks the gradients of attention without dropout whose logarithms of sums are those of their own queries, keys and masks."""
+    """Marks the gradients of attention whose logarithms of sums are those of their own queries, keys and masks; dropout changes no sum."""
     for node in _gradients(joint.graph):
         kind = _KINDS[node.target]
         _, q, k, v, *_ = node.args
         bias, sums = kind.argument(node, kind.bias, None), node.args[kind.sums]
         if bias is not None and kind.wanted is not None and node.args[kind.wanted][-1]:
             continue  # there is no kernel for the gradient of a mask
-        if node.args[kind.dropout] != 0.0 or getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
+        if getattr(sums, "target", None) is not operator.getitem or sums.args[1] != 1:
             continue
         forward = sums.args[0]
         if forward.target is not kind.forward or list(forward.args[:3]) != [q, k, v]:
             continue
         given = dict(zip(kind.names, forward.args[3:]))
         is_causal = kind.argument(node, kind.is_causal, False)
-        if given.get("bias") is bias and given.get("dropout", 0.0) == 0.0 and given.get("is_causal", False) == is_causal:
+        drops_alike = given.get("dropout", 0.0) == node.args[kind.dropout]
+        if given.get("bias") is bias and drops_alike and given.get("is_causal", False) == is_causal:
             node.meta[_MARK] = forward.kwargs.get("scale") == node.kwargs.get("scale")
 
 
