@@ -61,8 +61,8 @@ def rows(torch, floor_ms, make):
                 lambda: (*(make(batch, heads, length, width) for _ in range(4)), *(each() for each in more)),
                 floor_ms(2 * 8 * batch * heads * length * width, operations), compared)
 
-    for width, heads in ((64, 16), (128, 16), (256, 16)):
-        yield row(f"attention_gradient_{width}_causal", 4, heads, 2048, width, causal=True)
+    for width in (64, 96, 128, 192, 256):
+        yield row(f"attention_gradient_{width}_causal", 4, 16, 2048, width, causal=True)
     yield row("attention_gradient_256", 4, 16, 2048, 256)
     for width in (64, 128, 256):
         general = lambda: make(1, 16, 2048, 2048)

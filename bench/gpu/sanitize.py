@@ -91,8 +91,8 @@ def programs(torch):
     clustered = (make(2, 8, 1, 64), make(2, 2, 1024, 64), make(2, 2, 1024, 64), make(2, 1, 1, 1024))
     yield "attention_cluster", attention(enable_gqa=True), clustered
     yield "attention_cache", CacheStep(torch, make), (make(2, 8, 1, 64), make(2, 2, 1, 64), make(2, 2, 1, 64), indices(1024, 1))
-    # Both passes: of narrow rows, of wide ones on wgmma, and on mma.sync, where two blocks have a half of the columns each.
-    for width, length in ((64, 300), (128, 330), (256, 200), (168, 150)):
+    # Both passes: of narrow rows, of wide ones on wgmma, on mma.sync, and of widths between.
+    for width, length in ((64, 300), (128, 330), (256, 200), (40, 150), (96, 170), (168, 150)):
         yield f"attention_gradient_{width}", attention_gradient.gradient(torch, True), (*heads(2, length, width), make(2, 2, length, width))
     for width in (64, 256):
         operands = (*heads(2, 200, width), make(2, 2, 200, width), make(1, 2, 200, 200))
