@@ -60,11 +60,10 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
   }
   if (kernel.dropout) {
     const std::string_view masking = !kernel.mask ? "kNoMask" : kernel.hopper ? "kMaskOfPairs" : "kMask";
-    const std::string tiles =
-        kernel.hopper
-            ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
-            : fmt::format("attend_with_dropout<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles,
-                          kernel.keys);
+    const std::string tiles = kernel.hopper ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.width, kernel.groups,
+                                                          kernel.keys, kernel.stages)
+                                            : fmt::format("attend_with_dropout<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width,
+                                                          kernel.warps, kernel.tiles, kernel.keys);
     return fmt::format(
         "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, const int64_t* __restrict__ "
         "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}{}>(q, k, v, mask, out, "

@@ -92,7 +92,8 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
         on_hopper
             ? fmt::format("KERNEL __launch_bounds__({}, {}) {}  {}gradient_of_{}_on_hopper<{}, {}, {}{}>({}shape, scale{});\n}}\n",
                           hopper.threads(), hopper.blocks_at_once(), head, is_wide ? "wide_" : "", of,
-                          is_wide ? fmt::format("{}, {}", hopper.width(), hopper.own_width) : std::to_string(hopper.groups()), half.stages, causal, masking, names, last)
+                          is_wide ? fmt::format("{}, {}", hopper.width(), hopper.own_width) : std::to_string(hopper.groups()), half.stages,
+                          causal, masking, names, last)
             : fmt::format("KERNEL __launch_bounds__({}, {}) {}  attention_gradient_of_{}<{}, {}, {}{}>({}shape, scale{});\n}}\n",
                           kernel.kThreads, kernel.width > 64 ? 1 : 2, head, of, kernel.width, kernel.tile, causal, masking, names, last);
     const std::string& name = add_kernel(source);
