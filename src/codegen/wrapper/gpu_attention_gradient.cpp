@@ -31,8 +31,7 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   };
   const program::Operand of_q = result(0), of_k = result(1), of_v = result(2);
   const schedule::AttentionGradientKernel kernel = schedule::attention_gradient_kernel(q.sizes.back());
-  const bool reads_mask = mask != nullptr && !mask->sizes[2].is_const(1) && !mask->strides[2].is_const(0);
-  const schedule::HopperGradientKernel hopper{kernel.width, reads_mask};
+  const schedule::HopperGradientKernel hopper{kernel.width};
   const bool on_hopper = choice == schedule::kHopperAttention && !is_emulated(shared_.target);
   const bool causal = !call.integers[0].is_const(0);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};

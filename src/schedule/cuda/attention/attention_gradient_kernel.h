@@ -22,16 +22,15 @@ AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 
 // The kernels on Hopper, of rows of 64 to 256 elements that TMA can read: warpgroups that multiply, and one that brings tiles of 64
 // rows. Rows of 64 are left sides in registers, and two blocks of one group run at once
-// (codegen/cuda/prelude/attention/hopper_attention_gradient.inc); wider ones, and those with such a mask, stay in shared memory, and two
+// (codegen/cuda/prelude/attention/hopper_attention_gradient.inc); wider ones stay in shared memory where they do not fit, and two
 // groups are a block (hopper_wide_gradient.inc).
 struct HopperGradientKernel {
-  int own_width;    // of a row
-  bool reads_mask;  // of which queries have rows that differ: in registers rows of 64 leave no room for it
+  int own_width;  // of a row
 
   static constexpr int kTileRows = 64;
   // What rows are taken as, with zeros behind their elements.
   int width() const { return (own_width + 63) / 64 * 64; }
-  bool is_wide() const { return own_width > 64 || reads_mask; }
+  bool is_wide() const { return own_width > 64; }
   int groups() const { return is_wide() ? 2 : 1; }
   int threads() const { return 128 * (groups() + 1); }
   int blocks_at_once() const { return is_wide() ? 1 : 2; }

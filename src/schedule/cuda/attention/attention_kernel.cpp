@@ -72,7 +72,10 @@ bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool 
 
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  const bool has_rows = is_hopper_gradient_width(in[0].sizes.back()) && sym::known_lt(0, in[0].sizes[2]) &&
+  constexpr size_t kMask = kGradientOperands;  // of all queries alike, where rows are narrow: its elements stay in registers
+  const sym::Expr width = in[0].sizes.back();
+  const bool reads_mask = has_mask(in.size(), kMask) && !in[kMask].sizes[2].is_const(1) && !in[kMask].strides[2].is_const(0);
+  const bool has_rows = is_hopper_gradient_width(width) && !(reads_mask && width.is_const(64)) && sym::known_lt(0, in[0].sizes[2]) &&
                         sym::known_lt(0, in[1].sizes[2]) &&
                         std::all_of(in.begin(), in.begin() + kGradientOperands, [&](const loop::Operand& each) {
                           return is_in_pieces(program, each.buffer, each.sizes, each.strides, each.offset, inputs_are_aligned);

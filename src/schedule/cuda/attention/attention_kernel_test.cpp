@@ -33,20 +33,17 @@ TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
 TEST(AttentionKernel, OfGradientsFitsSharedMemoryAtEveryWidth) {
   for (int width = 8; width <= 256; width += 8) {
     EXPECT_LE(attention_gradient_kernel(width).shared_bytes(), kMostShared) << width;
-    for (const bool reads_mask : {false, true}) {
-      const HopperGradientKernel kernel{width, reads_mask};
-      if (!is_hopper_gradient_width(width)) continue;
-      EXPECT_LE(kernel.of_queries().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
-      EXPECT_LE(kernel.of_keys().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
-      EXPECT_GE(kernel.width(), width);
-      // A ring that has fewer tiles than a step holds would never be full: keys, values and the next keys.
-      EXPECT_GE(kernel.of_queries().stages, 3) << width;
-      EXPECT_GE(kernel.of_keys().stages, 2) << width;
-    }
+    if (!is_hopper_gradient_width(width)) continue;
+    const HopperGradientKernel kernel{width};
+    EXPECT_LE(kernel.of_queries().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
+    EXPECT_LE(kernel.of_keys().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
+    EXPECT_GE(kernel.width(), width);
+    // A ring that has fewer tiles than a step holds would never be full: keys, values and the next keys.
+    EXPECT_GE(kernel.of_queries().stages, 3) << width;
+    EXPECT_GE(kernel.of_keys().stages, 2) << width;
   }
-  EXPECT_EQ((HopperGradientKernel{168, false}.width()), 192);
-  EXPECT_FALSE((HopperGradientKernel{64, false}.is_wide()));
-  EXPECT_TRUE((HopperGradientKernel{64, true}.is_wide()));
+  EXPECT_EQ(HopperGradientKernel{168}.width(), 192);
+  EXPECT_FALSE(HopperGradientKernel{64}.is_wide());
 }
 
 // Its weights are dropped behind their maxima and sums, which a tile that has all keys, and groups without maxima, have elsewhere.
