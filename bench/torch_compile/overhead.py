@@ -205,9 +205,13 @@ def _prepared(names: list[str], backends: list[str], folder: str, arguments: arg
 
 
 def _timed(workers: list[_Worker], backends: list[str], arguments: argparse.Namespace) -> dict[str, float]:
-    """Seconds of a call of one case by backend."""
+    """Seconds of a call of one case by backend. All processes take their turns on the same processors, those of one core: what works beside
+    it, on a thread of its core, costs a process half of its speed for as long as it stays there."""
+    import slots
     import steady
 
+    for worker in workers:
+        slots.move(worker.process.pid, slots.processors_of_slots(arguments.threads)[0])
     steady.take_turns(workers, arguments.rounds, arguments.seconds)
     for worker in workers:
         worker.process.kill()

@@ -58,6 +58,13 @@ def processors_of_slots(threads: int) -> list[list[int]]:
     return [dealt[i : i + threads] for i in range(0, len(dealt) - threads + 1, threads)]
 
 
+def move(process: int, processors: list[int]) -> None:
+    """All its threads to these processors."""
+    for thread in os.listdir(f"/proc/{process}/task"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(int(thread), processors)
+
+
 def _make(name: str, backend: str) -> tuple:
     """The model with its arguments, and the options of torch.compile that its name ends in. By toroid no operator runs in eager PyTorch."""
     import models
@@ -216,12 +223,6 @@ class Worker:
         self.pipe.send((timed, seconds))
         return self.answer()
 
-    def move(self, processors: list[int]) -> None:
-        """All its threads to these processors."""
-        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(int(thread), processors)
-
     def end(self) -> None:
         self.pipe.close()
         self.process.kill()
@@ -248,7 +249,7 @@ def measure(name: str, timing, arguments: argparse.Namespace):
             order = [(each, each) for each in workers] + [("eager", "toroid")] * ("toroid" in workers)
             with timing:
                 for worker in workers.values() if arguments.rest else ():
-                    worker.move(processors_of_slots(arguments.threads)[0])
+                    move(worker.process.pid, processors_of_slots(arguments.threads)[0])
                 for turn in range(arguments.rounds):
                     for timed, backend in order if turn % 2 == 0 else reversed(order):
                         median = workers[backend].measure(timed, arguments.seconds)
