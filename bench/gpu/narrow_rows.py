@@ -33,6 +33,17 @@ class Int4Weights(torch.nn.Module):
         return x @ ((numbers - self.zeros) * self.scales).reshape(self.sizes[0], -1).to(x.dtype).t()
 
 
+class E4M3Weights(torch.nn.Module):
+    """x W, W of 8-bit floats."""
+
+    def __init__(self, columns, depth):
+        super().__init__()
+        self.register_buffer("weights", (torch.randn(columns, depth) / depth ** 0.5).to(torch.float8_e4m3fn))
+
+    def forward(self, x):
+        return x @ self.weights.to(x.dtype).t()
+
+
 class FloatWeights(torch.nn.Module):
     def __init__(self, columns, depth):
         super().__init__()
@@ -63,6 +74,14 @@ class Int4Layers(Layers):
     Weights = Int4Weights
 
 
+class Int8Layers(Layers):
+    Weights = Int8Weights
+
+
+class E4M3Layers(Layers):
+    Weights = E4M3Weights
+
+
 def rows(torch, floor_ms, make):
     """As further_rows.rows(); operations of 8-bit floats count half. Large modules are classes, of which those that are wanted are made."""
     results = lambda arguments, found: found
@@ -85,7 +104,7 @@ def rows(torch, floor_ms, make):
            floor_ms(operations=8192 * 4096 * 4096), results)
 
     columns, depth = 14336, 4096
-    for m in (1, 8, 16):
+    for m in (1, 8, 16, 32, 64):
         activations = lambda m=m: (make(m, depth),)
         yield (f"mm_of_{m}", lambda x, w: x @ w.t(), lambda m=m: (make(m, depth), make(columns, depth)),
                floor_ms(2 * columns * depth), results)
@@ -93,6 +112,8 @@ def rows(torch, floor_ms, make):
         yield f"int4_weights_{m}", Int4Weights(columns, depth), activations, floor_ms(columns * depth // 2), results
         yield f"layers_{m}", FloatLayers, activations, floor_ms(4 * 2 * columns * depth), results
         yield f"int4_layers_{m}", Int4Layers, activations, floor_ms(4 * columns * depth // 2), results
+        yield f"int8_layers_{m}", Int8Layers, activations, floor_ms(4 * columns * depth), results
+        yield f"e4m3_layers_{m}", E4M3Layers, activations, floor_ms(4 * columns * depth), results
 
     def ends(total, experts=32):
         """Of uneven groups, the same in each run."""

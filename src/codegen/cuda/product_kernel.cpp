@@ -27,6 +27,7 @@
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/few_rows_ring.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 
 namespace toroid::codegen::cuda {
 namespace {
@@ -35,7 +36,8 @@ using loop::BufferId;
 using loop::ExprId;
 using schedule::Store;
 
-constexpr int kSums = 8;  // neighbours that an epilogue gets at once
+constexpr int kSums = 8;         // neighbours that an epilogue gets at once
+constexpr int kUnitsOfWarp = 4;  // of eight columns, in tiles of many (few_rows_tiled.inc)
 
 class ProductPrinter : public ThreadPrinter {
  public:
@@ -111,6 +113,10 @@ class ProductPrinter : public ThreadPrinter {
       const std::string type =
           fmt::format("FloatRowsTiles<{}, {}, {}, {}, {}>", tiles.rows, units, tiles.depth_warps, tiles.stages, grid.blocks.value());
       sums_to(fmt::format("multiply_few_floats<{}>({}", type, sides()), step);
+    } else if (schedule::are_few_rows_tiled(tiles)) {
+      const std::string type = fmt::format("TiledRowsTiles<{}, {}, {}, {}, {}>", storage_type(program_.buffer(a.buffer).dtype), tiles.rows,
+                                           tiles.stages, grid.blocks.value(), chunk_of_columns(kUnitsOfWarp));
+      sums_to(fmt::format("multiply_few_tiled<{}, {}>({}", type, overlap_.loads_ahead, sides()), step);
     } else {
       const bool is_by_ring = schedule::is_few_rows_by_ring(shape_, tiles), is_stationary = schedule::is_few_rows_stationary(tiles);
       std::string further = shape_.second ? ", true" : "";
@@ -121,7 +127,7 @@ class ProductPrinter : public ThreadPrinter {
       }
       const std::string type =
           fmt::format("FewRowsTiles<{}, {}, {}, {}, {}, {}, {}{}>", storage_type(program_.buffer(a.buffer).dtype), tiles.rows, units,
-                      tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(step), further);
+                      tiles.depth_warps, tiles.stages, grid.blocks.value(), chunk_of_columns(units), further);
       const std::string_view ahead = overlap_.loads_ahead ? ", true" : "";
       if (is_by_ring) {
         const std::string left =
@@ -210,9 +216,8 @@ class ProductPrinter : public ThreadPrinter {
                        it.dilation_h.value(), it.dilation_w.value(), schedule::padding_of_lines(it, tiles));
   }
 
-  std::string chunk_of_columns(const schedule::CallStep& step) const {
+  std::string chunk_of_columns(int units) const {
     const std::string_view type = storage_type(program_.buffer(shape_.a.buffer).dtype);
-    const int units = step.gpu->columns / kSums;
     switch (shape_.numbers) {
       case schedule::RightNumbers::Int8: return fmt::format("ByteColumns<{}, {}, Int8>", type, units);
       case schedule::RightNumbers::E4M3: return fmt::format("ByteColumns<{}, {}, E4M3>", type, units);

@@ -22,6 +22,7 @@
 #include "runtime/kernels/registry/registry.h"
 #include "schedule/cuda/attention/attention_gradient_kernel.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 #include "schedule/planner.h"
 #include "schedule/text/text.h"
 
@@ -43,6 +44,7 @@ LowerOptions lower_options(const CompileModelOptions& options) {
   lowering.products_of_narrow = is_device(options.target);
   lowering.products_of_float8 = cores == schedule::TensorCores::Hopper;
   lowering.narrow_weights = has_cores ? NarrowWeights::KeptForFewRows : NarrowWeights::Widened;
+  if (cores == schedule::TensorCores::Hopper) lowering.most_rows_of_narrow_weights = schedule::kMostTiledRows;
   lowering.convolutions_in_tiles = has_cores;
   lowering.least_recomputed_bytes = int64_t{1} << 20;
   lowering.recomputes_functions = true;

@@ -49,15 +49,17 @@ ExprId Lowering::scale_or_zero(const Int4Element& of, sym::Expr which) {
 }
 
 // Numbers and scales as kernels of few rows copy them, a block of columns by a group of rows behind the other (narrow_columns.inc): of a
-// column's 64 bytes a thread of four has 16, eight numbers of each quarter of the group.
+// column's 64 bytes a thread of four has 16, eight numbers of each quarter of the group: 0, 2, 4, 6, 1, 3, 5, 7, so that the two of a pair
+// of floats, which are four apart in a word, are neighbours.
 std::pair<loop::Operand, loop::Operand> Lowering::packed_int4(const Node& node, int64_t columns, int64_t groups, const AtInt4& at) {
   const auto axis = [&](int64_t size, std::string_view name) { return program_.symbols->axis(size, name); };
   const int64_t blocks = columns / kPackedColumns;
   const sym::Expr block = axis(blocks, "t"), group = axis(groups, "g"), in_block = axis(kPackedColumns, "n"), which = axis(2, "z");
   const sym::Expr thread = axis(4, "q"), quarter = axis(4, "p"), pair = axis(4, "k"), column = block * kPackedColumns + in_block;
-  const sym::Expr row = group * kPackedRows + quarter * (kPackedRows / 4) + thread * 8 + pair * 2;
+  const sym::Expr first = sym::mod(pair, 2) * 4 + sym::floor_div(pair, 2);  // of eight neighbours; the next one but one is the byte's other
+  const sym::Expr row = group * kPackedRows + quarter * (kPackedRows / 4) + thread * 8 + first;
   loop::Operand numbers = prepared(node, "_int4", {blocks, groups, kPackedColumns, 4, 4, 4},
-                                   {block, group, in_block, thread, quarter, pair}, pair_of_int4(at(row, column), at(row + 1, column)));
+                                   {block, group, in_block, thread, quarter, pair}, pair_of_int4(at(row, column), at(row + 2, column)));
   numbers.sizes = {blocks, groups, kPackedColumns, kPackedRows / 2};
   numbers.strides = contiguous_strides(numbers.sizes);
   return {std::move(numbers), prepared(node, "_scales", {blocks, groups, kPackedColumns, 2}, {block, group, in_block, which},
@@ -127,10 +129,10 @@ void Lowering::lower_matmul(const Node& node) {
   const bool keeps_weights = keeps_narrow_weights(node);
   const bool keeps_int4 = options_.narrow_weights == NarrowWeights::Kept || is_reduced_float(dtype(left));
   if (keeps_weights && keeps_int4 && takes_int4(node) && lower_int4_matmul(node)) return;
+  if (may_take_float8(node) && lower_float8_matmul(node)) return;
   const bool is_for_gpus = options_.narrow_weights != NarrowWeights::Kept;
   if (const auto weights = is_for_gpus && keeps_weights ? weights_of_bytes(node) : std::nullopt)
     return lower_matmul_of_bytes(node, *weights);
-  if (may_take_float8(node) && lower_float8_matmul(node)) return;
   if (const DType narrow = widened_from(node); narrow != DType::F32) {
     loop::Call call{node.op, {narrow_factor(left, narrow)}};
     call.operands.push_back(narrow_factor(right, narrow));
@@ -202,12 +204,14 @@ bool Lowering::keeps_narrow_weights(const Node& node) {
   if (options_.narrow_weights == NarrowWeights::Kept || type == DType::I32) return true;
   if (options_.narrow_weights == NarrowWeights::Widened || !is_main_graph() || !is_reduced_float(rows_dtype(node))) return false;
   // As schedule/cuda/products/few_rows.cpp has them.
-  constexpr int64_t kMostRows = 16, kUnit = 8, kLeastDepth = 16, kMostParts = (int64_t{1} << 31) - 1;
+  constexpr int64_t kFewRows = 16, kUnit = 8, kLeastDepth = 16, kMostParts = (int64_t{1} << 31) - 1;
+  const int64_t most_rows = options_.most_rows_of_narrow_weights;
   sym::Expr rows = 1;
   const std::vector<sym::Expr>&made = sizes(node.outputs[0]), &left = sizes(node.inputs[0]);
   for (size_t d = 0; d + 1 < made.size(); ++d) rows = rows * made[d];
-  if (!made.back().is_const() || !left.back().is_const() || sym::evaluate_hint(rows) > kMostRows) return false;
+  if (!made.back().is_const() || !left.back().is_const() || sym::evaluate_hint(rows) > most_rows) return false;
   const int64_t most = rows.is_const() ? rows.value() : rows.range().max;
+  if (sym::evaluate_hint(rows) > kFewRows && most > most_rows) return false;  // of many rows 16-bit floats are quicker
   return most / kUnit + 1 <= kMostParts / ((made.back().value() / kUnit + 1) * (left.back().value() / kLeastDepth + 1));
 }
 

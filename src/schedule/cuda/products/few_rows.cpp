@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "schedule/cuda/products/few_rows_ring.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 
 namespace toroid::schedule {
 namespace {
@@ -75,6 +76,7 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
   const bool has_columns = tiles.columns % kUnit == 0 && (shape.b.transposed ? has_units : tiles.columns == kContiguousRows);
   const bool has_warps = tiles.depth_warps == 4 || tiles.depth_warps == 8;
   if (!has_few_rows_kernel(shape)) return false;
+  if (are_few_rows_tiled(tiles)) return is_few_rows_tiled_plan(shape, tiles);
   if (is_few_rows_stationary(tiles)) return is_few_rows_ring_plan(shape, tiles);
   if (!has_rows || !has_columns || !has_warps) return false;
   if (is_few_rows_by_ring(shape, tiles)) return is_few_rows_ring_plan(shape, tiles);
@@ -85,7 +87,11 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
 
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk_copies) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
-  if (rows > kMostFewRows || !has_few_rows_kernel(shape)) return std::nullopt;
+  const bool is_narrow = shape.numbers != RightNumbers::OfLeft, may_be_tiled = is_narrow && !shape.second && has_bulk_copies;
+  if (rows > (may_be_tiled ? kMostTiledRows : kMostFewRows) || !has_few_rows_kernel(shape)) return std::nullopt;
+  if (rows > kMostFewRows) {
+    if (const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape)) return tiled;
+  }
   if (has_bulk_copies) {
     if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) return by_ring;
   }
@@ -97,7 +103,6 @@ std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk
   if (!shape.b.transposed) return tiles_of(kContiguousRows) >= kLeastContiguous ? std::optional(tiles) : std::nullopt;
   // The least columns, and starts and ends of tiles, that the blocks of a multiprocessor go through; where some of them have none, as if
   // they had: fewer read the right side more slowly. Beside narrow weights the left side counts as more columns.
-  const bool is_narrow = shape.numbers != RightNumbers::OfLeft;
   const int start = kUnit + (!is_narrow ? 0 : shape.numbers == RightNumbers::Int4 ? 2 * tiles.rows : tiles.rows);  // as so many columns
   int64_t least = 0;
   int most = 8;
@@ -123,6 +128,7 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
   std::vector<GpuTiles> result;
   if (rows > kMostRowsTried || !has_few_rows_kernel(shape)) return result;
   if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) result.push_back(*by_ring);
+  if (const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape); tiled && rows > kUnit) result.push_back(*tiled);
   const int tile_rows = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
   for (const int columns : {kUnit, 2 * kUnit, 4 * kUnit, 8 * kUnit}) {
     for (const int depth_warps : {8, 4}) {
@@ -156,7 +162,7 @@ int few_rows_chunk_bytes(const ProductShape& shape) {
 }
 
 int few_rows_blocks_at_once(const ProductShape& shape, const GpuTiles& tiles) {
-  if (is_few_rows_stationary(tiles) || is_few_rows_by_ring(shape, tiles)) return 1;
+  if (is_few_rows_stationary(tiles) || is_few_rows_by_ring(shape, tiles) || are_few_rows_tiled(tiles)) return 1;
   if (is_copied(shape, tiles)) return kWarpsAtOnce / tiles.depth_warps;
   if (shape.factors == Factors::Floats32) {
     const int units = tiles.columns / kUnit, of_two_stages = units * tiles.rows + 8 * (units + tiles.rows);
@@ -177,7 +183,8 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
     const int64_t all = (shape.columns.value() + tiles.columns - 1) / tiles.columns, each = (all + slots - 1) / slots;
     return {.blocks = (all + each - 1) / each, .threads = 32 * tiles.depth_warps, .shared_bytes = copied_bytes(tiles)};
   }
-  const int64_t chunk = few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
+  const bool is_tiled = are_few_rows_tiled(tiles);
+  const int64_t chunk = is_tiled ? few_rows_tiled_depth(shape) : few_rows_chunk(shape), chunks = (shape.depth.value() + chunk - 1) / chunk;
   int64_t blocks = slots;
   if (shape.rows.is_const()) {
     const auto tiles_of = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
@@ -187,9 +194,10 @@ CudaGrid few_rows_grid(const ProductShape& shape, const GpuTiles& tiles) {
     blocks = std::min(slots, all * chunks);
     // Whole tiles, where that leaves few multiprocessors idle: putting parts together takes some microseconds.
     const int64_t each = tiles_of(all, slots);
-    const bool is_whole = each == 1 ? all >= kLeastWhole : all * 10 >= each * slots * 7;
+    const bool is_whole = each == 1 && !is_tiled ? all >= kLeastWhole : all * 10 >= each * slots * 7;
     if (is_whole) blocks = tiles_of(all, each);
   }
+  if (is_tiled) return {.blocks = blocks, .threads = kTiledRowsThreads, .shared_bytes = few_rows_tiled_bytes(shape, tiles)};
   const int shared_bytes = tiles.depth_warps * tiles.rows * (tiles.columns + kPadding) * 4;
   return {.blocks = blocks, .threads = 32 * tiles.depth_warps, .shared_bytes = shared_bytes};
 }

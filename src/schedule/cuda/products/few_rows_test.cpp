@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "schedule/cuda/products/few_rows_ring.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 #include "schedule/planner.h"
 #include "schedule/scheduled_for_test.h"
 #include "schedule/text/text.h"
@@ -150,6 +151,39 @@ TEST(FewRows, KeepWeightsOfEightBits) {
                          "  v: f8e4m3fn[64, 32] = aten::view.dtype(b, dtype.f8e4m3fn)\n  u: bf16[64, 32] = aten::to.dtype(v, dtype.bf16)\n"
                          "  w: bf16[64, 32] = aten::mul.Tensor(u, s)"),
             "f8e4m3fn: call+kernel");
+}
+
+// x [rows, depth] and constant bytes of [columns, depth], of any number of rows up to 64.
+std::string tiles_of_bytes(std::string_view rows, int columns, int depth) {
+  const Scheduled made = scheduled(fmt::format(R"(
+sym s0 in [1, 64] hint 30
+sym s1 in [1, 65] hint 30
+constant 0 "b": i8[{1}, {2}] = external
+graph(x: bf16[{0}, {2}]) {{
+  b: i8[{1}, {2}] = constant(0)
+  w: bf16[{1}, {2}] = aten::to.dtype(b, dtype.bf16)
+  y: bf16[{0}, {1}] = aten::linear(x, w)
+  return y
+}})",
+                                               rows, columns, depth),
+                                   cuda_planner(TensorCores::Hopper),
+                                   {.narrow_weights = NarrowWeights::KeptForFewRows, .most_rows_of_narrow_weights = kMostTiledRows});
+  const auto* call = std::get_if<CallStep>(&made.schedule.steps.back());
+  if (call == nullptr || made.schedule.loops->buffer(call->call.operands[1].buffer).dtype != DType::I8) return "widened";
+  if (!call->gpu) return "library";
+  return fmt::format("{} by {}, {} stages, {} blocks", call->gpu->rows, call->gpu->columns, call->gpu->stages,
+                     cuda_grid_of(*made.schedule.loops, *call).blocks.value());
+}
+TEST(FewRows, OfNarrowWeightsHaveTilesUpTo64Rows) {
+  EXPECT_EQ(tiles_of_bytes("16", 14336, 4096), "16 by 16, 3 stages, 132 blocks");
+  EXPECT_EQ(tiles_of_bytes("17", 14336, 4096), "32 by 128, 6 stages, 112 blocks");
+  EXPECT_EQ(tiles_of_bytes("33", 14336, 4096), "48 by 128, 6 stages, 112 blocks");
+  EXPECT_EQ(tiles_of_bytes("64", 14336, 4096), "64 by 128, 4 stages, 112 blocks");
+  EXPECT_EQ(tiles_of_bytes("64", 4096, 14336), "64 by 128, 4 stages, 132 blocks");  // which share 32 tiles
+  EXPECT_EQ(tiles_of_bytes("64", 64, 128), "64 by 128, 4 stages, 1 blocks");
+  EXPECT_EQ(tiles_of_bytes("s0", 4096, 4096), "32 by 128, 6 stages, 132 blocks");
+  EXPECT_EQ(tiles_of_bytes("s1", 4096, 4096), "widened");  // of which there may be more
+  EXPECT_EQ(tiles_of_bytes("65", 4096, 4096), "widened");
 }
 
 TEST(FewRows, MayBeOfFloat32ByColumns) {

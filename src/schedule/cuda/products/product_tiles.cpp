@@ -7,6 +7,7 @@
 
 #include "schedule/cuda/cuda_grid.h"
 #include "schedule/cuda/products/few_rows.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 
 namespace toroid::schedule {
 namespace {
@@ -243,11 +244,12 @@ ProductAttempt as_product_of_tiles(const loop::LoopProgram& program, const loop:
   const DType of_left = program.buffer(a.buffer).dtype, of_right = program.buffer(b.buffer).dtype;
   sym::Expr rows = 1;
   for (size_t d = 0; d + 1 < a.sizes.size(); ++d) rows = rows * a.sizes[d];
-  const bool has_few_rows = sym::evaluate_hint(rows) <= kMostFewRows;
   const std::optional<RightNumbers> numbers = numbers_of(of_left, of_right);
+  const bool is_narrow = numbers != RightNumbers::OfLeft;
+  const bool has_few_rows = sym::evaluate_hint(rows) <= (is_narrow ? kMostTiledRows : kMostFewRows);
   const std::optional<Factors> factors = factors_of(of_left, dtype, has_few_rows);
   const bool has_tiles = factors == Factors::Floats16 || factors == Factors::Floats8;
-  const bool is_for_few_rows = !has_tiles || numbers != RightNumbers::OfLeft;
+  const bool is_for_few_rows = !has_tiles || is_narrow;
   if (!numbers || !factors || (is_for_few_rows && dtype != of_left && !has_few_rows))
     return {{}, "tensor cores multiply 16-bit floats and int8 only"};
   const bool has_bytes = size_bytes(of_right) == 1;  // which TMA does not read

@@ -17,6 +17,7 @@
 #include "schedule/cuda/products/epilogue_work.h"
 #include "schedule/cuda/products/few_rows.h"
 #include "schedule/cuda/products/few_rows_ring.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 #include "schedule/cuda/products/product_tiles.h"
 #include "schedule/cuda/products/prologues.h"
 #include "schedule/cuda/ways/configurations.h"
@@ -65,9 +66,9 @@ class Ways {
   std::vector<Way> ways_;
 };
 
-// Are there such tiles without TMA and wgmma?
+// Are there such tiles on other GPUs than Hopper?
 bool are_for_warps(const ProductShape& shape, const GpuTiles& tiles) {
-  return tiles.depth_warps > 0 && !is_few_rows_stationary(tiles) && !is_few_rows_by_ring(shape, tiles);
+  return tiles.depth_warps > 0 && !are_few_rows_tiled(tiles) && !is_few_rows_stationary(tiles) && !is_few_rows_by_ring(shape, tiles);
 }
 
 std::vector<Way> ways_of_product(loop::LoopProgram& program, const Step& step, const ProductShape& shape, bool on_hopper) {
