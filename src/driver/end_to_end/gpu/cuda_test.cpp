@@ -459,23 +459,24 @@ graph(x: bf16[3, 80], w: i8[41, 80], h: f16[11, 128], v: i8[24, 128], s: bf16[41
   m: bf16[11, 24] = aten::relu(k)
   return z, o, l, m
 })"},
-    // Of up to 64 rows: blocks have more stages of a tile than are ahead.
-    {"weights_of_eight_bits_in_tiles", R"(
-graph(x: bf16[64, 67840], w: i8[8, 67840]) {
-  a: bf16[8, 67840] = aten::to.dtype(w, dtype.bf16)
-  y: bf16[64, 8] = aten::linear(x, a)
+    // Of up to 32 rows: blocks have more stages of a tile than are ahead.
+    {"large_weights_in_tiles", R"(
+graph(x: bf16[17, 135200], w: bf16[64, 135200]) {
+  y: bf16[17, 64] = aten::linear(x, w)
   return y
 })"},
-    {"weights_of_eight_bits_and_up_to_64_rows",
+    {"weights_of_eight_bits_in_tiles",
      R"(
-sym s0 in [1, 64] hint 30
-graph(t: bf16[s0, 208], v: i8[131, 208], c: bf16[131]) {
+sym s0 in [1, 32] hint 30
+graph(t: bf16[s0, 208], v: i8[131, 208], c: bf16[131], x: bf16[18, 2080], w: i8[8, 2080]) {
   b: bf16[131, 208] = aten::to.dtype(v, dtype.bf16)
   d: bf16[s0, 131] = aten::linear(t, b, c)
   z: bf16[s0, 131] = aten::relu(d)
-  return z
+  a: bf16[8, 2080] = aten::to.dtype(w, dtype.bf16)
+  y: bf16[18, 8] = aten::linear(x, a)
+  return z, y
 })",
-     {{{"s0", 1}}, {{"s0", 33}}, {{"s0", 64}}}},
+     {{{"s0", 1}}, {{"s0", 17}}, {{"s0", 32}}}},
     // Bytes on tensor cores: with what follows, of many rows, with a right side that is transposed. Others as loops.
     {"products_of_integers", R"(
 graph(x: i8[3, 80], w: i8[44, 80], h: i8[11, 272], v: i8[272, 24], t: i8[20, 80], g: i8[24, 80], s: f32[44], a: i8[3, 7], b: i8[7, 5],
@@ -580,7 +581,7 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("bf16", 3, 43, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("f16", 11, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("bf16", 1, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("bf16", 70, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
+  expect_as_evaluated(product_of_int4("bf16", 40, 16, 64, 32), {{}}, 2, codegen::Target::EmulatedCuda);  // of many rows: widened
   // Copied into shared memory: blocks have one tile, the last of fewer columns; or two; or blocks share tiles.
   expect_as_evaluated(product_of_int4("bf16", 3, 12730, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
   expect_as_evaluated(product_of_int4("f16", 7, 17024, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
@@ -596,14 +597,14 @@ TEST(EmulatedCuda, MultipliesByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("bf16", 5, 272, 2176, 128), {{}}, 2, codegen::Target::EmulatedCuda);
 }
 
-// Of more than sixteen rows: packed or not, groups of each kind; columns and the depth end within tiles and stages, and blocks share tiles.
-TEST(EmulatedCuda, MultipliesUpTo64RowsByWeightsOfFourBits) {
+// Of 17 to 32 rows: packed or not, groups of each kind; columns and the depth end within tiles and stages, and blocks share tiles.
+TEST(EmulatedCuda, MultipliesUpTo32RowsByWeightsOfFourBits) {
   expect_as_evaluated(product_of_int4("bf16", 17, 144, 640, 128), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("f16", 48, 16, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("bf16", 64, 42, 512, 256), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("f16", 33, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("bf16", 40, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
-  expect_as_evaluated(product_of_int4("bf16", 40, 43, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);  // an odd number: by registers
+  expect_as_evaluated(product_of_int4("f16", 32, 16, 128, 128), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 31, 42, 512, 256), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("f16", 24, 24, 192, 64), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 25, 16, 96, 32), {{}}, 2, codegen::Target::EmulatedCuda);
+  expect_as_evaluated(product_of_int4("bf16", 20, 43, 256, 128), {{}}, 2, codegen::Target::EmulatedCuda);  // an odd number: by registers
 }
 
 // Constant weights of 8-bit floats, of all values but the largest, with a scale before or after the product.
@@ -639,9 +640,9 @@ TEST(EmulatedCuda, MultipliesByWeightsOf8BitFloats) {
       expect_as_evaluated(product_of_float8("bf16", float8, 3, 43, 208, scale_first), {{}}, 2, codegen::Target::EmulatedCuda);
       expect_as_evaluated(product_of_float8("f16", float8, 11, 24, 64, scale_first), {{}}, 2, codegen::Target::EmulatedCuda);
     }
-    expect_as_evaluated(product_of_float8("bf16", float8, 40, 24, 208, true), {{}}, 2, codegen::Target::EmulatedCuda);
-    expect_as_evaluated(product_of_float8("f16", float8, 64, 136, 64, false), {{}}, 2, codegen::Target::EmulatedCuda);
-    expect_as_evaluated(product_of_float8("bf16", float8, 70, 16, 64, true), {{}}, 2,
+    expect_as_evaluated(product_of_float8("bf16", float8, 20, 24, 208, true), {{}}, 2, codegen::Target::EmulatedCuda);
+    expect_as_evaluated(product_of_float8("f16", float8, 32, 136, 64, false), {{}}, 2, codegen::Target::EmulatedCuda);
+    expect_as_evaluated(product_of_float8("bf16", float8, 40, 16, 64, true), {{}}, 2,
                         codegen::Target::EmulatedCuda);  // of many rows: widened
     expect_as_evaluated(product_of_float8("bf16", float8, 5, 16, 64, true), {{}}, 2, codegen::Target::Cpu);
   }

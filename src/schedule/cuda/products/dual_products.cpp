@@ -7,6 +7,7 @@
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/launches/accesses.h"
 #include "schedule/cuda/products/epilogue_work.h"
+#include "schedule/cuda/products/few_rows_tiled.h"
 #include "schedule/fusion/group.h"
 
 namespace toroid::schedule {
@@ -89,7 +90,7 @@ class DualProducts {
     if (!one || !other || !dual) return std::nullopt;
     const EpilogueWork work = work_of_epilogue(program_, *both.epilogue, both.outputs);
     const std::optional<GpuTiles> tiles = choose_(*dual, work);
-    const auto has_few_rows = [](const std::optional<GpuTiles>& of) { return of && of->depth_warps > 0; };
+    const auto has_few_rows = [](const std::optional<GpuTiles>& of) { return of && of->depth_warps > 0 && !are_few_rows_tiled(*of); };
     if (!tiles || has_few_rows(tiles) != has_few_rows(first.gpu) || has_few_rows(tiles) != has_few_rows(second.gpu)) return std::nullopt;
     if (has_few_rows(tiles)) return tiles;  // reading the right sides takes the time
     const double apart =

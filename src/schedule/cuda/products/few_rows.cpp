@@ -87,10 +87,11 @@ bool is_few_rows_plan(const ProductShape& shape, const GpuTiles& tiles) {
 
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk_copies) {
   const int64_t rows = sym::evaluate_hint(shape.rows);
-  const bool is_narrow = shape.numbers != RightNumbers::OfLeft, may_be_tiled = is_narrow && !shape.second && has_bulk_copies;
+  const bool is_narrow = shape.numbers != RightNumbers::OfLeft, may_be_tiled = !shape.second && has_bulk_copies;
   if (rows > (may_be_tiled ? kMostTiledRows : kMostFewRows) || !has_few_rows_kernel(shape)) return std::nullopt;
   if (rows > kMostFewRows) {
-    if (const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape)) return tiled;
+    const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape);
+    if (tiled || !is_narrow) return tiled;
   }
   if (has_bulk_copies) {
     if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) return by_ring;
@@ -128,7 +129,8 @@ std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape) {
   std::vector<GpuTiles> result;
   if (rows > kMostRowsTried || !has_few_rows_kernel(shape)) return result;
   if (const std::optional<GpuTiles> by_ring = choose_few_rows_ring(shape)) result.push_back(*by_ring);
-  if (const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape); tiled && rows > kUnit) result.push_back(*tiled);
+  if (const std::optional<GpuTiles> tiled = choose_few_rows_tiled(shape); tiled && rows > kUnit && rows <= kMostTiledRows)
+    result.push_back(*tiled);
   const int tile_rows = rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
   for (const int columns : {kUnit, 2 * kUnit, 4 * kUnit, 8 * kUnit}) {
     for (const int depth_warps : {8, 4}) {

@@ -14,8 +14,8 @@ namespace toroid::schedule {
 
 inline constexpr int64_t kMostFewRows = 16;  // of more the library reads the left side less often
 
-// By the sizes' hints: of at most sixteen rows, where it is as quick as the library; of narrow weights on Hopper up to 64
-// (few_rows_tiled.h). `has_bulk_copies`: Hopper has, for the ring.
+// By the sizes' hints: of at most sixteen rows, where it is as quick as the library; on Hopper of up to 32 (few_rows_tiled.h).
+// `has_bulk_copies`: Hopper has, for the ring.
 std::optional<GpuTiles> choose_few_rows(const ProductShape& shape, bool has_bulk_copies = true);
 // Tiles that it may have; none where no kernel can.
 std::vector<GpuTiles> few_rows_candidates(const ProductShape& shape);

@@ -83,9 +83,13 @@ TEST(FewRows, HaveTilesInRegistersOfFewColumnsAndPartsOfChunks) {
   EXPECT_EQ(tiles_of("bf16[8, 4096]", "bf16[4096, 14336]", "bf16[8, 14336]", false), "8 by 64, 224 blocks");
 }
 
-TEST(FewRows, AreThoseOfTilesBeyondSixteen) {
+TEST(FewRows, AreThoseOfTilesBeyondSixteenOr32) {
   EXPECT_EQ(tiles_of("bf16[16, 4096]", "bf16[14336, 4096]", "bf16[16, 14336]"), "16 by 16, 132 blocks");
-  EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[14336, 4096]", "bf16[17, 14336]"), "tiles");
+  EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[14336, 4096]", "bf16[17, 14336]"), "32 by 128, 112 blocks");
+  EXPECT_EQ(tiles_of("bf16[32, 14336]", "bf16[4096, 14336]", "bf16[32, 4096]"), "32 by 128, 132 blocks");
+  EXPECT_EQ(tiles_of("bf16[32, 4096]", "bf16[4096, 4096]", "bf16[32, 4096]"), "tiles");  // which are small
+  EXPECT_EQ(tiles_of("bf16[17, 4096]", "bf16[4096, 14336]", "bf16[17, 14336]", false), "tiles");
+  EXPECT_EQ(tiles_of("bf16[33, 4096]", "bf16[14336, 4096]", "bf16[33, 14336]"), "tiles");
   EXPECT_EQ(tiles_of("bf16[64, 4096]", "bf16[14336, 4096]", "bf16[64, 14336]"), "tiles");
 }
 
@@ -153,37 +157,90 @@ TEST(FewRows, KeepWeightsOfEightBits) {
             "f8e4m3fn: call+kernel");
 }
 
-// x [rows, depth] and constant bytes of [columns, depth], of any number of rows up to 64.
-std::string tiles_of_bytes(std::string_view rows, int columns, int depth) {
-  const Scheduled made = scheduled(fmt::format(R"(
-sym s0 in [1, 64] hint 30
-sym s1 in [1, 65] hint 30
-constant 0 "b": i8[{1}, {2}] = external
+// x [rows, depth] and constant bytes of [columns, depth].
+Scheduled product_of_bytes(std::string_view rows, int columns, int depth, std::string_view dtype = "i8") {
+  const std::string_view seen = dtype == "i8" ? "b" : "v", type = dtype == "i8" ? "i8" : "u8";
+  const std::string view = dtype == "i8" ? "" : fmt::format("  v: {0}[{1}, {2}] = aten::view.dtype(b, dtype.{0})\n", dtype, columns, depth);
+  return scheduled(fmt::format(R"(
+sym s0 in [1, 32] hint 30
+sym s1 in [1, 33] hint 30
+constant 0 "b": {5}[{1}, {2}] = external
 graph(x: bf16[{0}, {2}]) {{
-  b: i8[{1}, {2}] = constant(0)
-  w: bf16[{1}, {2}] = aten::to.dtype(b, dtype.bf16)
+  b: {5}[{1}, {2}] = constant(0)
+{3}  w: bf16[{1}, {2}] = aten::to.dtype({4}, dtype.bf16)
   y: bf16[{0}, {1}] = aten::linear(x, w)
   return y
 }})",
-                                               rows, columns, depth),
-                                   cuda_planner(TensorCores::Hopper),
-                                   {.narrow_weights = NarrowWeights::KeptForFewRows, .most_rows_of_narrow_weights = kMostTiledRows});
+                               rows, columns, depth, view, seen, type),
+                   cuda_planner(TensorCores::Hopper),
+                   {.narrow_weights = NarrowWeights::KeptForFewRows, .most_rows_of_narrow_weights = kMostTiledRows});
+}
+std::string tiles_of_bytes(std::string_view rows, int columns, int depth) {
+  const Scheduled made = product_of_bytes(rows, columns, depth);
   const auto* call = std::get_if<CallStep>(&made.schedule.steps.back());
   if (call == nullptr || made.schedule.loops->buffer(call->call.operands[1].buffer).dtype != DType::I8) return "widened";
   if (!call->gpu) return "library";
   return fmt::format("{} by {}, {} stages, {} blocks", call->gpu->rows, call->gpu->columns, call->gpu->stages,
                      cuda_grid_of(*made.schedule.loops, *call).blocks.value());
 }
-TEST(FewRows, OfNarrowWeightsHaveTilesUpTo64Rows) {
+TEST(FewRows, OfNarrowWeightsHaveTilesUpTo32Rows) {
   EXPECT_EQ(tiles_of_bytes("16", 14336, 4096), "16 by 16, 3 stages, 132 blocks");
   EXPECT_EQ(tiles_of_bytes("17", 14336, 4096), "32 by 128, 6 stages, 112 blocks");
-  EXPECT_EQ(tiles_of_bytes("33", 14336, 4096), "48 by 128, 6 stages, 112 blocks");
-  EXPECT_EQ(tiles_of_bytes("64", 14336, 4096), "64 by 128, 4 stages, 112 blocks");
-  EXPECT_EQ(tiles_of_bytes("64", 4096, 14336), "64 by 128, 4 stages, 132 blocks");  // which share 32 tiles
-  EXPECT_EQ(tiles_of_bytes("64", 64, 128), "64 by 128, 4 stages, 1 blocks");
+  EXPECT_EQ(tiles_of_bytes("32", 4096, 14336), "32 by 128, 6 stages, 132 blocks");  // which share 32 tiles
+  EXPECT_EQ(tiles_of_bytes("32", 64, 128), "32 by 128, 6 stages, 1 blocks");
   EXPECT_EQ(tiles_of_bytes("s0", 4096, 4096), "32 by 128, 6 stages, 132 blocks");
   EXPECT_EQ(tiles_of_bytes("s1", 4096, 4096), "widened");  // of which there may be more
-  EXPECT_EQ(tiles_of_bytes("65", 4096, 4096), "widened");
+  EXPECT_EQ(tiles_of_bytes("33", 4096, 4096), "widened");
+}
+
+// A block has no more shared memory than Hopper gives, the kernel's own (stream_k.inc, some 128 bytes) among it: of any number of rows, of
+// weights of each kind, in any stages that a lock may ask for.
+TEST(FewRows, FitSharedMemoryOfAnyNumberOfRows) {
+  constexpr int kOwnBytes = 1024;
+  const auto expect_fits = [](const Scheduled& made, std::string_view what) {
+    const auto* call = std::get_if<CallStep>(&made.schedule.steps.back());
+    if (call == nullptr || !call->gpu || call->gpu->depth_warps == 0) return false;
+    EXPECT_LE(cuda_grid_of(*made.schedule.loops, *call).shared_bytes, kMostSharedBytes - kOwnBytes) << what;
+    const ProductAttempt product = as_product_of_tiles(*made.schedule.loops, call->call, call->outputs);
+    GpuTiles tiles = *call->gpu;
+    for (tiles.stages = 1; are_few_rows_tiled(tiles) && tiles.stages <= 16; ++tiles.stages) {
+      if (is_few_rows_plan(*product.shape, tiles))
+        EXPECT_LE(few_rows_tiled_bytes(*product.shape, tiles), kMostSharedBytes - kOwnBytes) << what << ", " << tiles.stages;
+    }
+    return are_few_rows_tiled(tiles);
+  };
+  int tiled = 0;
+  for (int rows = 1; rows <= 64; ++rows) {
+    for (const std::string_view dtype : {"i8", "f8e4m3fn", "f8e5m2"})
+      tiled += expect_fits(product_of_bytes(std::to_string(rows), 14336, 4096, dtype), fmt::format("{} rows of {}", rows, dtype));
+    for (const std::string_view dtype : {"bf16", "f16"}) {
+      const std::string text = fmt::format(
+          "graph(x: {0}[{1}, 4096], w: {0}[14336, 4096]) {{\n  y: {0}[{1}, 14336] = aten::linear(x, w)\n"
+          "  return y\n}}",
+          dtype, rows);
+      tiled += expect_fits(scheduled(text, cuda_planner(TensorCores::Hopper)), fmt::format("{} rows of {}", rows, dtype));
+    }
+  }
+  EXPECT_EQ(tiled, 16 * 5);  // of 17 to 32 rows
+  // Of four bits: as the planner counts them.
+  for (const bool is_packed : {false, true}) {
+    for (const int64_t group : {32, 64, 128}) {
+      for (int rows = 17; rows <= 32; ++rows) {
+        const ProductShape shape{.rows = rows,
+                                 .columns = 14336,
+                                 .depth = 4096,
+                                 .a = {.stride = 4096},
+                                 .b = {.transposed = true, .stride = 2048},
+                                 .numbers = RightNumbers::Int4,
+                                 .is_packed = is_packed && group == 128,
+                                 .is_for_few_rows = true,
+                                 .group = group};
+        const std::optional<GpuTiles> tiles = choose_few_rows_tiled(shape);
+        ASSERT_TRUE(tiles);
+        EXPECT_LE(few_rows_tiled_bytes(shape, *tiles), kMostSharedBytes - kOwnBytes) << rows << ", " << group;
+      }
+    }
+  }
 }
 
 TEST(FewRows, MayBeOfFloat32ByColumns) {

@@ -7,8 +7,9 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int kHalves = 2, kTiledColumns = 128, kTiledRowsStep = 16, kLeastTiledRows = 32;
+constexpr int kHalves = 2, kTiledColumns = 128;
 constexpr int kLeastTiledStages = 2, kMostTiledStages = 6;
+constexpr int kTiledSharedBytes = kMostSharedBytes - 1024;  // but for what the kernel has of its own (stream_k.inc)
 
 bool has_tiled_scales(const ProductShape& shape) { return shape.numbers == RightNumbers::Int4; }
 
@@ -37,24 +38,25 @@ int few_rows_tiled_bytes(const ProductShape& shape, const GpuTiles& tiles) {
 }
 
 bool is_few_rows_tiled_plan(const ProductShape& shape, const GpuTiles& tiles) {
-  const bool is_kind = has_few_rows_kernel(shape) && shape.factors == Factors::Floats16 && shape.numbers != RightNumbers::OfLeft &&
-                       !shape.second && (!has_tiled_scales(shape) || shape.columns.value() % 2 == 0);
-  const bool has_rows = tiles.rows >= kLeastTiledRows && tiles.rows <= kMostTiledRows && tiles.rows % kTiledRowsStep == 0;
+  const bool is_kind = has_few_rows_kernel(shape) && shape.factors == Factors::Floats16 && shape.b.transposed && !shape.second &&
+                       (!has_tiled_scales(shape) || shape.columns.value() % 2 == 0);
   const bool has_stages = tiles.stages >= kLeastTiledStages && tiles.stages <= kMostTiledStages;
-  return is_kind && are_few_rows_tiled(tiles) && has_rows && has_stages && tiles.columns == kTiledColumns && tiles.cluster == 1 &&
-         tiles.shares == 0 && !tiles.ping_pong && few_rows_tiled_bytes(shape, tiles) <= kMostSharedBytes;
+  return is_kind && are_few_rows_tiled(tiles) && has_stages && tiles.rows == kMostTiledRows && tiles.columns == kTiledColumns &&
+         tiles.cluster == 1 && tiles.shares == 0 && !tiles.ping_pong && few_rows_tiled_bytes(shape, tiles) <= kTiledSharedBytes;
 }
 
 std::optional<GpuTiles> choose_few_rows_tiled(const ProductShape& shape) {
-  const int64_t rows = std::clamp<int64_t>(sym::evaluate_hint(shape.rows), kLeastTiledRows, kMostTiledRows);
-  GpuTiles tiles{.rows = static_cast<int>((rows + kTiledRowsStep - 1) / kTiledRowsStep * kTiledRowsStep),
-                 .columns = kTiledColumns,
-                 .stages = kLeastTiledStages,
-                 .cluster = 1,
-                 .depth_warps = kHalves};
+  GpuTiles tiles{.rows = kMostTiledRows, .columns = kTiledColumns, .stages = kLeastTiledStages, .cluster = 1, .depth_warps = kHalves};
   if (!is_few_rows_tiled_plan(shape, tiles)) return std::nullopt;
-  tiles.stages = std::clamp((kMostSharedBytes - bytes_before_stages(shape, tiles)) / bytes_of_tiled_stage(shape, tiles), kLeastTiledStages,
-                            kMostTiledStages);
+  if (shape.numbers == RightNumbers::OfLeft) {
+    constexpr int64_t kLeastOfBlock = 8;  // stages: of fewer, their start and end count
+    const int64_t depth = few_rows_tiled_depth(shape), stages = (shape.depth.value() + depth - 1) / depth;
+    const int64_t all = (shape.columns.value() + kTiledColumns - 1) / kTiledColumns * stages;
+    const bool is_one = shape.rows.is_const() && shape.batches.is_const(1);
+    if (!is_one || shape.columns.value() * 2 < kTiledColumns || all < kLeastOfBlock * kMultiprocessors) return std::nullopt;
+  }
+  const int room = kTiledSharedBytes - bytes_before_stages(shape, tiles);
+  tiles.stages = std::clamp(room / bytes_of_tiled_stage(shape, tiles), kLeastTiledStages, kMostTiledStages);
   return tiles;
 }
 
