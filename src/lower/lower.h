@@ -41,7 +41,7 @@ struct LowerOptions {
   bool products_of_float8 = false;         // of many rows, whose factors are 8-bit floats, take their bits (float8_factors.h)
   NarrowWeights narrow_weights = NarrowWeights::Kept;
   int64_t most_rows_of_narrow_weights = 16;  // for which they are kept, if for few rows
-  bool convolutions_in_tiles = false;  // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
+  bool convolutions_in_tiles = false;        // those that a GPU's kernel makes so (packed_convolution.h) are calls all the same
   // Values of so many bytes are computed again where they are used, if that reads as little (cost.h): beyond a processor's caches, which
   // keep others. A GPU's caches keep little from one kernel to the next.
   int64_t least_recomputed_bytes = int64_t{64} << 20;
