@@ -1,4 +1,5 @@
 // The table of scalar expressions: interning, folding, substitution.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -11,6 +12,15 @@
 
 namespace toroid::loop {
 namespace {
+
+// Of 31 bits: twice as many are left for what it is multiplied by.
+bool has_large_number(sym::Expr e) {
+  constexpr int64_t kLarge = int64_t{1} << 31;
+  if (e.is_const()) return e.value() >= kLarge || e.value() <= -kLarge;
+  const bool is_linear = e.kind() == sym::Kind::Add || e.kind() == sym::Kind::Mul;
+  return is_linear && std::ranges::any_of(e.operands(), has_large_number);
+}
+std::optional<sym::Expr> unless_large(sym::Expr e) { return has_large_number(e) ? std::nullopt : std::optional(e); }
 
 std::string key_of(sym::Expr e) {
   return e.is_const() ? fmt::format(" {}", e.value()) : fmt::format(" {}", static_cast<const void*>(e.node()));
@@ -144,13 +154,14 @@ ExprId ExprTable::masked(ExprId condition, ExprId value, ExprId otherwise) {
   return add(Masked{condition, value, otherwise}, dtype(value));
 }
 
-// Integer arithmetic on axes and sizes as a symbolic expression; nullopt when a tensor's element takes part.
+// Integer arithmetic on axes and sizes as a symbolic expression; nullopt when a tensor's element takes part, or a number so large that
+// tensors' arithmetic may wrap, as that of expressions does not.
 std::optional<sym::Expr> ExprTable::symbolic(ExprId id) const {
   const ExprNode& n = node(id);
   if (const auto* index = std::get_if<Index>(&n.op)) return index->value;
   if (const auto* literal_op = std::get_if<Literal>(&n.op)) {
     const auto* e = std::get_if<sym::Expr>(&literal_op->value);
-    return e ? std::optional(*e) : std::nullopt;
+    return e && !has_large_number(*e) ? std::optional(*e) : std::nullopt;
   }
   const auto* c = std::get_if<Compute>(&n.op);
   if (c == nullptr || n.dtype != DType::I64 || c->operands.size() != 2) return std::nullopt;
@@ -158,9 +169,9 @@ std::optional<sym::Expr> ExprTable::symbolic(ExprId id) const {
   const auto b = a ? symbolic(c->operands[1]) : std::nullopt;
   if (!b) return std::nullopt;
   switch (c->op) {
-    case ScalarOp::Add: return *a + *b;
-    case ScalarOp::Sub: return *a - *b;
-    case ScalarOp::Mul: return *a * *b;
+    case ScalarOp::Add: return unless_large(*a + *b);
+    case ScalarOp::Sub: return unless_large(*a - *b);
+    case ScalarOp::Mul: return unless_large(*a * *b);
     case ScalarOp::FloorDiv:
       if (b->is_const(0)) return std::nullopt;
       return sym::floor_div(*a, *b);

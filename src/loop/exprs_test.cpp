@@ -85,6 +85,18 @@ TEST_F(Exprs, AnIndexFromATensorIsTheSameSymbolEachTime) {
   EXPECT_EQ(exprs.as_index(exprs.index(i), 8), i);
 }
 
+// Tensors' integers wrap at 64 bits.
+TEST_F(Exprs, ArithmeticThatMayWrapIsOfTensors) {
+  const sym::Expr n = symbols.symbol("n", sym::SymbolKind::Size, {2, sym::kPosInf}), k = symbols.axis(n, "k");
+  const auto times = [&](ExprId a, int64_t b) { return exprs.compute(ScalarOp::Mul, {a, exprs.literal(sym::Expr(b), DType::I64)}); };
+  const auto as_mod = [&](ExprId a) {
+    return exprs.as_index(exprs.compute(ScalarOp::Mod, {a, exprs.literal(sym::Expr(1000), DType::I64)}), 1000);
+  };
+  EXPECT_EQ(exprs.value_symbol(as_mod(times(exprs.index(k), 12345))), nullptr);
+  EXPECT_NE(exprs.value_symbol(as_mod(times(exprs.index(k), 6364136223846793005))), nullptr);
+  EXPECT_NE(exprs.value_symbol(as_mod(times(times(exprs.index(k), 1 << 20), 1 << 20))), nullptr);
+}
+
 TEST_F(Exprs, ReadsAndSymbolsFollowIndicesIntoOtherTensors) {
   const sym::Expr n = symbols.symbol("n", sym::SymbolKind::Size, {0, 100});
   const sym::Expr u = symbols.symbol("u", sym::SymbolKind::DataDependent, {0, 100});

@@ -58,6 +58,21 @@ std::string program() {
 TEST(Unsigned, IntegersAreTheEvaluators) { expect_as_evaluated(program()); }
 TEST(Unsigned, IntegersAreTheEvaluatorsOnGpus) { expect_as_evaluated(program(), {{}}, 2, codegen::Target::EmulatedCuda); }
 
+// A hash of positions, which has wrapped from the third on.
+TEST(Integers, ProductsThatAreIndicesWrapToo) {
+  expect_as_evaluated(R"(
+sym s0 in [2, 1000000] hint 20
+graph(x: f32[s0], table: f32[1000, 4]) {
+  i: i64[s0] = aten::arange(s0)
+  m: i64[s0] = aten::mul.Scalar(i, 6364136223846793005)
+  h: i64[s0] = aten::remainder.Scalar(m, 1000)
+  e: f32[s0, 4] = aten::embedding(table, h)
+  g: bool[s0] = aten::lt.Scalar(m, 0)
+  return h, e, g
+})",
+                      {{{"s0", 20}}});
+}
+
 // Above the signed numbers, written down; the tests above compare with the evaluator alone.
 TEST(Unsigned, NumbersAboveTheSignedOnes) {
   const CompiledModel model = compiled(R"(
