@@ -60,8 +60,8 @@ def programs(torch):
     for rows, depth, columns in ((8, 2048, 1040), (12, 8320, 256)):  # the left side in registers; parts of the depth
         yield f"stationary_{rows}", f.linear, (make(rows, depth), make(columns, depth))
     # By registers, packed and not; copied ahead; packed through a ring, where blocks have several tiles, of parts of the depth.
-    for rows, depth, columns in (*((rows, 1280, 776) for rows in (1, 8, 16)), (8, 1280, 784), (8, 1024, 12680), (7, 4352, 2128), (16, 8448, 2128),
-                                 (24, 2304, 776), (32, 4352, 784)):  # these two in tiles of all rows
+    for rows, depth, columns in (*((rows, 1280, 776) for rows in (1, 8, 16)), (8, 1280, 784), (8, 1024, 12680), (7, 4352, 2128),
+                                 (16, 8448, 2128), (24, 2304, 776), (32, 4352, 784)):  # these two in tiles of all rows
         yield f"int4_{rows}_{columns}", narrow_rows.Int4Weights(columns, depth), (make(rows, depth),)
     for rows, depth, columns in ((8, 1280, 776), (1, 2048, 2128), (8, 2048, 2128), (16, 8320, 2128), (30, 4160, 2128)):
         yield f"int8_{rows}_{columns}", narrow_rows.Int8Weights(columns, depth), (make(rows, depth),)

@@ -348,7 +348,8 @@ def test_what_a_batch_norm_keeps(needs_gradient):
         result = (compiled(module) if is_compiled else module)(x)
         if is_compiled:
             sizes = [tuple(each.shape) for each in result.grad_fn.saved_tensors]
-            assert sorted(sizes) == [(4,)] * (3 if needs_gradient else 2) + [(5, 4)]  # the weight, the batch's mean and deviation, the batch
+            # The weight, the batch's mean and deviation, the batch.
+            assert sorted(sizes) == [(4,)] * (3 if needs_gradient else 2) + [(5, 4)]
         result.backward(given)
         found.append([x.grad, *(each.grad for each in module.parameters())])
     close(found[1], found[0])

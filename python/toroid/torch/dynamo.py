@@ -103,8 +103,8 @@ def _keep_what_both_write_to(joint: torch.fx.GraphModule) -> None:
 
 
 def _drop_what_batch_norm_ignores(joint: torch.fx.GraphModule) -> None:
-    """In training its gradient takes the running statistics and does not read them, nor the weight where the batch needs no gradient: nobody
-    keeps them for it."""
+    """In training its gradient takes the running statistics and does not read them, nor the weight where the batch needs no gradient:
+    nobody keeps them for it."""
     for node in joint.graph.nodes:
         if node.target is torch.ops.aten.native_batch_norm_backward.default and node.args[7] is True:
             gradient, batch, weight, _, _, mean, deviation, *others, wanted = node.args

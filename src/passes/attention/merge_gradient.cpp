@@ -15,6 +15,7 @@ namespace {
 
 // Which weights stay, and what they are multiplied by.
 struct DropoutParts {
+  ValueId kept;  // Bool: which weights stay
   ValueId key, call;
   int64_t limit, first;
   double factor = 0;
@@ -26,7 +27,6 @@ struct GradientParts {
   std::optional<ValueId> mask;  // [B, H, L, S], what is added to scores
   bool causal;
   double scale;
-  std::optional<ValueId> kept;  // Bool: which weights stay
   std::optional<DropoutParts> dropout;
   std::optional<ValueId> stacked;  // all of the three, and nothing else is made of them
 };
@@ -52,7 +52,7 @@ class GradientMatcher {
       return is_pointwise(each, ScalarOp::Mul) && each.inputs[0] == node.outputs[0] && number(each.inputs[1]) == parts.scale;
     });
     if (!scaled) return std::nullopt;
-    const auto of_scores = rounded(*scaled), kept_weights = parts.kept ? what_stays(weights.outputs[0], parts) : weights.outputs[0],
+    const auto of_scores = rounded(*scaled), kept_weights = parts.dropout ? what_stays(weights.outputs[0], parts) : weights.outputs[0],
                of_weights = kept_weights ? rounded(*kept_weights) : std::nullopt;
     if (!of_scores || !of_weights) return std::nullopt;
     const auto across = transposed_user(*of_scores), of_weights_across = transposed_user(*of_weights);
@@ -179,7 +179,8 @@ class GradientMatcher {
     const auto limit = integer(below.inputs[1]);
     const Node& bits = producer(producer(below.inputs[0]).inputs[0]);
     if (!limit || !is_pointwise(bits, ScalarOp::PhiloxLow)) return std::nullopt;
-    DropoutParts parts{.key = behind_expand(bits.inputs[1]), .call = behind_expand(bits.inputs[2]), .limit = *limit, .first = 0};
+    DropoutParts parts{
+        .kept = id, .key = behind_expand(bits.inputs[1]), .call = behind_expand(bits.inputs[2]), .limit = *limit, .first = 0};
     ValueId place = bits.inputs[0];
     if (is_pointwise(producer(place), ScalarOp::Add)) {
       const auto first = integer(producer(place).inputs[1]);
@@ -201,8 +202,7 @@ class GradientMatcher {
     const auto factor = is_pointwise(scaled, ScalarOp::Mul) ? number(scaled.inputs[1]) : std::nullopt;
     const auto drawing = drawn(node.inputs[0]);
     if (!factor || *factor <= 0 || !drawing) return std::nullopt;
-    if (parts.kept && (*parts.kept != node.inputs[0] || parts.dropout->factor != *factor)) return std::nullopt;
-    parts.kept = node.inputs[0];
+    if (parts.dropout && (parts.dropout->kept != drawing->kept || parts.dropout->factor != *factor)) return std::nullopt;
     parts.dropout = drawing;
     parts.dropout->factor = *factor;
     return scaled.inputs[0];

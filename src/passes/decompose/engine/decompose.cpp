@@ -142,12 +142,13 @@ class GraphDecomposer {
         builder_(target, *program.symbols, &program.guards),
         memory_(builder_, [this](Builder& b, const ViewStep& step, Tensor x) { return apply_view(b, step, x); }),
         views_(source.num_values()),
-        used_(source.num_values()),
-        written_in_place_(constants_written_in_place(source)) {
+        used_(source.num_values()) {
     for (const Node& node : source.nodes()) {
       for (ValueId input : node.inputs) used_[static_cast<size_t>(input)] = true;
       const auto* aten = std::get_if<Aten>(&node.op);
-      has_duals_ = has_duals_ || (aten != nullptr && is_one_of(base_name(*aten->schema), kDuals));
+      if (aten == nullptr) continue;
+      has_duals_ = has_duals_ || is_one_of(base_name(*aten->schema), kDuals);
+      note_written_constants(node);
     }
     for (ValueId output : source.outputs) used_[static_cast<size_t>(output)] = true;
   }
@@ -306,6 +307,21 @@ class GraphDecomposer {
       }
     }
     return values;
+  }
+
+  // Those that the node writes in place, through views or not, and some that only look so: all that is computed from a constant counts as
+  // a view of it.
+  void note_written_constants(const Node& node) {
+    const std::vector<Parameter>& parameters = std::get<Aten>(node.op).schema->parameters;
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (!parameters[p].mutated) continue;
+      for (std::optional<ValueId> target : tensors_of(node, p)) {
+        while (target && std::holds_alternative<Aten>(source_.producer(*target).op) && !source_.producer(*target).inputs.empty())
+          target = source_.producer(*target).inputs[0];
+        const auto* constant = target ? std::get_if<Constant>(&source_.producer(*target).op) : nullptr;
+        if (constant != nullptr) written_in_place_.insert(constant->id);
+      }
+    }
   }
 
   // The position among the node's inputs of the tensor that this result is a view of.
@@ -542,7 +558,7 @@ class GraphDecomposer {
   Memory memory_;
   std::vector<std::optional<ViewId>> views_;  // by the model's value
   std::vector<bool> used_;                    // likewise
-  const std::set<ConstantId> written_in_place_;
+  std::set<ConstantId> written_in_place_;
   bool has_duals_ = false;
   std::map<ViewId, ValueId> owners_;  // of each piece of memory, the value that was it first
   std::map<uint32_t, ViewId> inputs_;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/schema.h"
 
 namespace toroid {
 namespace {
@@ -58,15 +57,6 @@ Tensor redo(Builder& b, const Node& node, const TensorType& type, Tensor input) 
   if (const auto* permute = std::get_if<Permute>(&node.op)) return b.permute(input, Dims(permute->dims.begin(), permute->dims.end()));
   const Slice& slice = std::get<Slice>(node.op);
   return b.slice(input, slice.starts, slice.steps, type.sizes);
-}
-
-// The end of the chain of first arguments: what the value may be a view of.
-ValueId origin_of(const Graph& graph, ValueId id) {
-  for (;;) {
-    const Node& node = graph.producer(id);
-    if (!std::holds_alternative<Aten>(node.op) || node.inputs.empty()) return id;
-    id = node.inputs[0];
-  }
 }
 
 }  // namespace
@@ -158,29 +148,6 @@ Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector
   const Tensor flat = builder.reshape(base, {base.numel()});
   const Tensor source = builder.bitcast(value, base.dtype());
   return builder.reshape(builder.scatter(flat, source, {positions}, ScatterMode::Set), base.sizes());
-}
-
-std::set<ConstantId> constants_written_in_place(const Graph& graph) {
-  std::set<ConstantId> written;
-  const auto add = [&](const Node& node, const InputRef& ref) {
-    const auto* constant = std::get_if<Constant>(&graph.producer(origin_of(graph, node.inputs[ref.index])).op);
-    if (constant != nullptr) written.insert(constant->id);
-  };
-  for (const Node& node : graph.nodes()) {
-    const auto* aten = std::get_if<Aten>(&node.op);
-    if (aten == nullptr) continue;
-    const std::vector<Parameter>& parameters = aten->schema->parameters;
-    for (size_t p = 0; p < std::min(parameters.size(), aten->arguments.size()); ++p) {
-      if (!parameters[p].mutated) continue;
-      if (const auto* ref = std::get_if<InputRef>(&aten->arguments[p])) add(node, *ref);
-      if (const auto* list = std::get_if<InputList>(&aten->arguments[p])) {
-        for (const std::optional<InputRef>& ref : *list) {
-          if (ref) add(node, *ref);
-        }
-      }
-    }
-  }
-  return written;
 }
 
 }  // namespace toroid

@@ -12,7 +12,6 @@
 
 #include <functional>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "graph/builder.h"
@@ -75,9 +74,5 @@ class Memory {
 
 // `base` with the elements that the steps show, one applied to the other, replaced by `value`.
 Tensor write_through(Builder& builder, const ApplyView& apply, const std::vector<ViewStep>& steps, Tensor base, Tensor value);
-
-// The constants that nodes of an import-level graph write in place (aten::add_), through views or not. May name some that only look so: the
-// value that an operator computes from a constant counts as a view of it.
-std::set<ConstantId> constants_written_in_place(const Graph& graph);
 
 }  // namespace toroid

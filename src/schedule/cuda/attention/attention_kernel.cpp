@@ -67,7 +67,7 @@ bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, 
 bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
   return suits_hopper_attention(program, step, inputs_are_aligned) &&
-         (!has_mask(in.size(), 3) || is_in_pairs(program, in[3], inputs_are_aligned));
+         (!has_mask(in.size(), kDroppedOperands) || is_in_pairs(program, in[kDroppedOperands], inputs_are_aligned));
 }
 
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
