@@ -2,15 +2,16 @@
 
     python bench/torch_compile/pytorch_tests.py TEST_FOLDER [--files FILE...] [--match TEXT] [--part I/N] [--jobs N] [--threads N]
                                                 [--limit S] [--until S] [--known FILE...] [--skip FILE...] [--json FILE]
-                                                [--left-out FILE]
+                                                [--first TEXT] [--left-out FILE]
 
 TEST_FOLDER is `test/` of PyTorch's sources, best of the version that is installed. FILES are in it, in inductor/ or with their folder;
 without --files all that FILES below names run, their tests side by side in `--jobs` processes. Counted are tests that compare results with
 eager's: those that look at Inductor itself say nothing here and are left out, by what their source mentions; `--left-out` writes their
 names, each with its reason. A test runs with fallbacks allowed; those that needed one are counted too.
 
-A test fails that takes longer than `--limit` seconds or ends its process. No test is begun after `--until` seconds, and what runs GRACE_S
-later is given up, as not begun. `--known` are results of earlier runs: the longest tests begin first. `--skip` leaves out what these have.
+A test fails that takes longer than `--limit` seconds of processors' time (or IDLE times as long altogether) or ends its process. No test is
+begun after `--until` seconds, and what runs GRACE_S later is given up, as not begun. `--known` are results of earlier runs: the longest
+tests begin first, after those with `--first` in their names. `--skip` leaves out what these have.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FILES = {
     "test_torchinductor_opinfo.py": ("TestInductorOpInfoCPU", True),
 }
 GRACE_S = 15
+IDLE = 10  # as many seconds altogether as of processors: it waits for something
 TESTS_OF_A_PROCESS = 60  # then a new one takes over: what tests leave behind is dropped
 fork = multiprocessing.get_context("fork")
 
@@ -66,13 +68,20 @@ class _Worker:
         self.process.start()
         theirs.close()
         self.running: int | None = None
-        self.begin = 0.0
+        self.begin = self.before = 0.0
         self.ran = 0
 
     def start(self, number: int) -> None:
         self.running, self.begin = number, time.monotonic()
+        self.before = self._processor_seconds()
         self.ran += 1
         self.pipe.send(number)
+
+    def _processor_seconds(self) -> float:
+        """Of the process and of its children that it has waited for."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def outcome(self, limit: float) -> dict | None:
         """Of the running test; None: it still runs. Where it gives none, the process has ended."""
@@ -83,7 +92,7 @@ class _Worker:
             except (EOFError, ConnectionError):
                 self.process.join()
                 why = f"the process ended with {self.process.exitcode}"
-        elif time.monotonic() - self.begin > limit:
+        elif self._processor_seconds() - self.before > limit or time.monotonic() - self.begin > IDLE * limit:
             why = f"it took longer than {limit:g} s"
         if why is None:
             return None
@@ -115,7 +124,7 @@ def _run_file(file: str, slots, turn, next_turn, found, arguments: argparse.Name
     left_out = {} if is_generic else {test.id(): why for test in tests if (why := pytorch_cases.why_left_out(test, module))}
     found.put((file, None, {"left out": left_out, "tests": len(tests)}))
     tests = [test for test in tests if test.id() not in left_out and test.id() not in arguments.done]
-    tests.sort(key=lambda test: -arguments.seconds.get(test.id(), 2.0))
+    tests.sort(key=lambda test: (arguments.first not in test.id(), -arguments.seconds.get(test.id(), 2.0)))
     waiting = collections.deque(range(len(tests)))
     workers: list[_Worker] = []
     turn.wait()
@@ -191,6 +200,7 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", choices=list(FILES), default=list(FILES))
     parser.add_argument("--match", default="")
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--first", default="")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=float, default=100)
