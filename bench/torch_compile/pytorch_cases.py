@@ -22,6 +22,7 @@ INTERNALS = {
         r"compile_fx_inner|CompiledFxGraph|GraphLowering|V\.|torch\._inductor\.compile\(|codecache|\.fx_passes|register_lowering|lowering\."
         r"|assertEqual\(torch\._inductor|should_pad_bench|_low_memory_max_pool|complex_memory_overlap"
     ),
+    "looks for Inductor's marks in a profile": r"inductor_wrapper_call",
     "looks at Inductor's cache": r"fresh_inductor_cache|fresh_cache",
     "has Inductor's own random operators": r"inductor_random|prims\.inductor|inductor_prims",
     "compiles ahead of time by Inductor": r"torch\._inductor\.aot|aoti_",

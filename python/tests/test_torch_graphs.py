@@ -237,6 +237,16 @@ def test_dtypes_of_fake_tensors():
             torch.compile(f, backend="toroid")(x, torch.float64)
 
 
+def test_quotients_of_integers_with_symbolic_sizes():
+    def f(a, b):
+        return a / b, (a / b).sum() + 1, torch.div(a, b, rounding_mode="floor")
+
+    made = compiled(f, dynamic=True)
+    for size in (4, 9):
+        a, b = torch.randint(-99, 99, (size, 3)), torch.randint(1, 99, (size, 3))
+        close(made(a, b), f(a, b))
+
+
 def test_regions_are_part_of_the_graph():
     @torch.compiler.nested_compile_region
     def layer(x, weight):

@@ -23,6 +23,12 @@ from .inference_tensors import refuse_writes
 from .nodes import WRITTEN_LATER, base_of, is_update
 from .options import read_options
 
+if torch.__version__ < (2, 11):
+    from torch._subclasses.fake_impls import get_fast_op_impls
+
+    # PyTorch 2.9's quick way gives quotients of integers with symbolic sizes as integers; without it, the slow one is taken.
+    get_fast_op_impls().pop(torch.ops.aten.div.Tensor, None)
+
 
 def _is_full_graph() -> bool:
     """Whether torch.compile was asked for fullgraph=True: Dynamo is at work, and knows."""
