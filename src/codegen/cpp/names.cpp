@@ -193,6 +193,7 @@ std::string identifier(std::string_view text) {
                                                 "widen16",
                                                 "widen_bytes",
                                                 "widen_words",
+                                                "widen_to_64",
                                                 "narrow16",
                                                 "to_bits",
                                                 "from_bits",
