@@ -30,6 +30,8 @@ struct PassCosts {
   bool flips_filters = false;
   // Whether there is a kernel for the gradient of a convolution's filters.
   bool has_backward_weights = false;
+  // Whether resampling several dims is slower at once than one dim after the other.
+  bool resamples_by_dims = false;
   // Of a program whose collective operations run beside its kernels, and of which all processes are compiled alike.
   std::optional<shard::Costs> beside = {};
   // From how many bytes on two processes swap what they add, where that is so and GPUs copy into each other's memory by engines of their

@@ -40,7 +40,8 @@ bool decompose_program(Program& program, const PassCosts& costs) {
   decompose(program, {.byte_convolutions = costs.byte_convolutions,
                       .sums_elements = costs.sums_elements,
                       .flips_filters = costs.flips_filters,
-                      .has_backward_weights = costs.has_backward_weights});
+                      .has_backward_weights = costs.has_backward_weights,
+                      .resamples_by_dims = costs.resamples_by_dims});
   return before.empty() || fingerprint(program) != before;
 }
 

@@ -120,7 +120,7 @@ GeneratedVariant generate(const SizeValues& when, Program program, const Compile
   costs.beside = costs_beside(options);
   if (costs.beside && options.target == codegen::Target::Cuda) costs.swapped_from_bytes = kSwappedFromBytes;
   costs.byte_convolutions = is_for_gpu ? ByteConvolutions::None : byte_convolutions(isa);
-  costs.sums_elements = costs.flips_filters = costs.has_backward_weights = !is_for_gpu;
+  costs.sums_elements = costs.flips_filters = costs.has_backward_weights = costs.resamples_by_dims = !is_for_gpu;
   run_passes(program, {.optimise = options.optimise,
                        .without = options.without_passes,
                        .costs = std::move(costs),

@@ -27,12 +27,39 @@ Tensor weighted_sum(Tensor x, const std::vector<std::vector<Tap>>& taps, std::ve
   return sum;
 }
 
+// The same of one dim: the sum of x's slices times the taps' weights.
+Tensor weighted_sum_along(Tensor x, int64_t dim, const std::vector<Tap>& taps) {
+  Builder& b = x.builder();
+  Tensor sum;
+  for (const Tap& tap : taps) {
+    Sizes along(x.sizes().size(), 1);
+    along[static_cast<size_t>(dim)] = tap.index.size(0);
+    Tensor term = wide(b.gather(x, index_one_dim(x, dim, tap.index).per_dim)) * b.reshape(tap.weight, along);
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum;
+}
+
+// Are there at most as many slices along each dim as one would compute for its results, were each computed by itself?
+bool shares_slices(const std::vector<Extent>& extents, const std::vector<std::vector<Tap>>& taps) {
+  for (size_t i = 0; i + 1 < extents.size(); ++i) {
+    if (!sym::known_le(extents[i].in, extents[i].out * static_cast<int64_t>(taps[i].size()))) return false;
+  }
+  return extents.size() > 1;
+}
+
 using Taps = std::vector<Tap> (*)(Builder& b, const Extent& e, bool align_corners, DType dtype);
 
-Tensor interpolate(Tensor x, const std::vector<Extent>& extents, bool align_corners, Taps taps_of) {
+Tensor interpolate(Tensor x, const std::vector<Extent>& extents, bool align_corners, bool by_dims, Taps taps_of) {
   Builder& b = x.builder();
   std::vector<std::vector<Tap>> taps;
   for (const Extent& e : extents) taps.push_back(taps_of(b, e, align_corners, position_dtype(x)));
+  // From the last dim to the first: the same sums as below, in the same order.
+  if (by_dims && shares_slices(extents, taps)) {
+    Tensor y = x;
+    for (size_t i = taps.size(); i-- > 0;) y = weighted_sum_along(y, static_cast<int64_t>(i) + 2, taps[i]);
+    return b.cast(y, x.dtype());
+  }
   const int64_t rank = x.rank();
   const std::vector<Tensor> leading = {positions(b, x.size(0), 0, rank), positions(b, x.size(1), 1, rank)};
   return b.cast(weighted_sum(x, taps, leading), x.dtype());
@@ -75,12 +102,12 @@ Tensor upsample_nearest(Tensor x, const std::vector<Extent>& extents, double shi
   return b.gather(x, tensors);
 }
 
-Tensor upsample_linear(Tensor x, const std::vector<Extent>& extents, bool align_corners) {
-  return interpolate(x, extents, align_corners, linear_taps);
+Tensor upsample_linear(Tensor x, const std::vector<Extent>& extents, bool align_corners, bool by_dims) {
+  return interpolate(x, extents, align_corners, by_dims, linear_taps);
 }
 
-Tensor upsample_cubic(Tensor x, const std::vector<Extent>& extents, bool align_corners) {
-  return interpolate(x, extents, align_corners, cubic_taps);
+Tensor upsample_cubic(Tensor x, const std::vector<Extent>& extents, bool align_corners, bool by_dims) {
+  return interpolate(x, extents, align_corners, by_dims, cubic_taps);
 }
 
 Tensor resample_antialiased(Tensor x, const std::vector<Extent>& extents, bool align_corners, const Filter& filter) {

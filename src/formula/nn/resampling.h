@@ -16,10 +16,11 @@ namespace toroid::formula {
 // The element at floor((o + shift)/factor): with a shift of 0 the one that older frameworks take, with 0.5 the nearest one.
 Tensor upsample_nearest(Tensor x, const std::vector<Extent>& extents, double shift);
 
-// Weighs the two neighbours of s along each dim.
-Tensor upsample_linear(Tensor x, const std::vector<Extent>& extents, bool align_corners);
+// Weighs the two neighbours of s along each dim. `by_dims`: one dim after the other, the last one first, where that is less arithmetic: what
+// lies between is gathered again, so it comes to be in memory. The results are the same.
+Tensor upsample_linear(Tensor x, const std::vector<Extent>& extents, bool align_corners, bool by_dims = false);
 // Weighs four neighbours by Keys' cubic kernel of parameter -0.75 (Keys, 1981).
-Tensor upsample_cubic(Tensor x, const std::vector<Extent>& extents, bool align_corners);
+Tensor upsample_cubic(Tensor x, const std::vector<Extent>& extents, bool align_corners, bool by_dims = false);
 
 // One dim after the other, with a filter that is widened where the dim shrinks. Throws Error{Unsupported} when a size is symbolic.
 Tensor resample_antialiased(Tensor x, const std::vector<Extent>& extents, bool align_corners, const Filter& filter);

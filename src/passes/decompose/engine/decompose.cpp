@@ -423,6 +423,7 @@ class GraphDecomposer {
     d.sums_elements = options_.sums_elements;
     d.flips_filters = options_.flips_filters;
     d.has_backward_weights = options_.has_backward_weights;
+    d.resamples_by_dims = options_.resamples_by_dims;
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 

@@ -100,7 +100,7 @@ struct Decomposer {
   // The graph computes forward-mode derivatives (forward_mode.h), which some operators end.
   bool has_duals = false;
   ByteConvolutions byte_convolutions = ByteConvolutions::None;  // this and the next ones: as of DecomposeOptions
-  bool sums_elements = false, flips_filters = false, has_backward_weights = false;
+  bool sums_elements = false, flips_filters = false, has_backward_weights = false, resamples_by_dims = false;
   const std::set<ConstantId>* written_in_place = nullptr;  // by nodes of the graph that is decomposed; null where there are none
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.
@@ -229,6 +229,8 @@ struct DecomposeOptions {
   bool flips_filters = false;
   // There is a kernel "convolution.backward_weights" (library/library_ops.h).
   bool has_backward_weights = false;
+  // Several dims are resampled one after the other, with what lies between in memory (formula/nn/resampling.h).
+  bool resamples_by_dims = false;
 };
 
 // The whole graph (and subgraphs) at core level. Takes a program as importers and the text reader make it, in which each node refers to

@@ -77,11 +77,11 @@ std::vector<Tensor> upsample_nearest_exact(Decomposer& d, const Args& a) { retur
 
 std::vector<Tensor> upsample_linear(Decomposer& d, const Args& a) {
   const Resampling r = resampling(d, a);
-  return {formula::upsample_linear(r.x, r.extents, align_corners(a, r))};
+  return {formula::upsample_linear(r.x, r.extents, align_corners(a, r), d.resamples_by_dims)};
 }
 std::vector<Tensor> upsample_cubic(Decomposer& d, const Args& a) {
   const Resampling r = resampling(d, a);
-  return {formula::upsample_cubic(r.x, r.extents, align_corners(a, r))};
+  return {formula::upsample_cubic(r.x, r.extents, align_corners(a, r), d.resamples_by_dims)};
 }
 
 std::vector<Tensor> antialiased(Decomposer& d, const Args& a, const formula::Filter& filter) {
