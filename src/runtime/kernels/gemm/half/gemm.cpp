@@ -103,6 +103,8 @@ void multiply_in_pairs(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, 
 void multiply_widened(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, const Matrix16& a, const PackedB& b,
                       const ProductOutput& out) {
   const RowElements elements(0, k);
+  const int64_t group_bytes = b.panels() / cut.groups * gemm_microkernels().panel_width() * k * int64_t{sizeof(float)};
+  const Fetching fetching = {b.pack == nullptr && pays_to_fetch(group_bytes, cut.blocks)};
   for_each_part(pool, m, b.panels(), cut, [&](Range some, Range panels) {
     const int64_t row = k + 16;
     float* widened = scratch_for_rows.get(some.size() * row);
@@ -111,7 +113,7 @@ void multiply_widened(RuntimePool& pool, const Cut& cut, int64_t m, int64_t k, c
       widen_elements(a.dtype, a.at(some.first + i, 0), a.column, k, widened + i * row);
       rows.push_back(widened + i * row);
     }
-    multiply_rows(b, panels.first, panels.last, elements, rows, some.first, out);
+    multiply_rows(b, panels.first, panels.last, elements, rows, some.first, out, fetching);
   });
 }
 
