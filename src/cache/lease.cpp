@@ -39,12 +39,22 @@ uint64_t place_of(const CacheKey& key) {
 }
 
 // Locks of open file descriptions, so that threads exclude each other as processes do. An own descriptor per lease.
-bool try_lock(int fd, uint64_t place, bool& is_unsupported) {
+struct flock lock_of(uint64_t place, short type) {
   struct flock lock {};
-  lock.l_type = F_WRLCK;
+  lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(place);
   lock.l_len = 1;
+  return lock;
+}
+
+void unlock(int fd, uint64_t place) {
+  struct flock lock = lock_of(place, F_UNLCK);
+  ::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+bool try_lock(int fd, uint64_t place, bool& is_unsupported) {
+  struct flock lock = lock_of(place, F_WRLCK);
   if (::fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
   is_unsupported = errno != EAGAIN && errno != EACCES && errno != EINTR;
   return false;
@@ -94,12 +104,18 @@ struct Leases::State {
 struct Lease::Held {
   std::shared_ptr<Leases::State> state;
   Fd fd;
-  uint64_t cell;
-  Held(std::shared_ptr<Leases::State> of, Fd locked, uint64_t at) : state(std::move(of)), fd(std::move(locked)), cell(at) {
+  uint64_t place, cell;
+  pid_t process = ::getpid();
+  Held(std::shared_ptr<Leases::State> of, Fd locked, uint64_t at)
+      : state(std::move(of)), fd(std::move(locked)), place(at), cell(at % kCells) {
     state->hold(cell);
   }
   Held(const Held&) = delete;
-  ~Held() { state->release(cell); }
+  // A lock ends with its last descriptor, which a child of fork() that runs no other program keeps; and no child ends its parent's lease.
+  ~Held() {
+    state->release(cell);
+    if (::getpid() == process) unlock(fd.get(), place);
+  }
 };
 
 Lease::Lease(LeaseState state, std::chrono::milliseconds waited) : state_(state), waited_(waited) {}
@@ -142,7 +158,7 @@ Lease Leases::acquire(const CacheKey& key, std::chrono::milliseconds patience, c
     if (try_lock(fd.get(), place, is_unsupported)) {
       Lease lease(LeaseState::Owner, waited());
       try {
-        lease.held_ = std::make_unique<Lease::Held>(state_, std::move(fd), cell);
+        lease.held_ = std::make_unique<Lease::Held>(state_, std::move(fd), place);
       } catch (const std::exception& error) {  // no more threads, or no memory: without signs of life it would only be overtaken
         log_info("no lease for {}: {}", key.kind, error.what());
         return {LeaseState::Unguarded, waited()};

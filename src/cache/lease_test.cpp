@@ -130,6 +130,36 @@ TEST(Lease, WaitingEndsWhenTheResultIsThere) {
   EXPECT_EQ(looks, 3);
 }
 
+TEST(Lease, AChildOfForkKeepsNoLease) {
+  const TempFolder folder;
+  Leases leases(folder.path());
+  auto lease = std::make_unique<Lease>(leases.acquire(key_of("same"), 60s));
+  ASSERT_EQ(lease->state(), LeaseState::Owner);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  lease.reset();
+  const Lease next = leases.acquire(key_of("same"), 60s);
+  EXPECT_EQ(next.state(), LeaseState::Owner);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Lease, AChildOfForkEndsNoLeaseOfItsParent) {
+  const TempFolder folder;
+  Leases leases(folder.path());
+  auto lease = std::make_unique<Lease>(leases.acquire(key_of("same"), 60s));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);  // where a lock was held at the fork
+    lease.reset();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(Leases(folder.path()).acquire(key_of("same"), 500ms).state(), LeaseState::Overtaken);
+}
+
 TEST(Lease, WithoutAThreadForItsSignsOfLifeNothingIsGuarded) {
   const TempFolder folder;
   const pid_t pid = ::fork();
