@@ -25,7 +25,6 @@ constexpr Milliseconds kLeastFarewell = 100ms;  // for what is left to be sent a
 constexpr Milliseconds kLeaseLife = 2000ms;
 constexpr Milliseconds kRenewEvery = 500ms;
 constexpr Milliseconds kLeastLook = 10ms, kMostLook = 50ms;  // between two looks at somebody else's lease
-constexpr size_t kMostQueuedBytes = size_t{512} << 20;
 
 Milliseconds since(Clock::time_point start) { return std::chrono::round<Milliseconds>(Clock::now() - start); }
 
@@ -202,8 +201,9 @@ struct Remote::State {
   void add(Job job) {
     std::lock_guard lock(mutex);
     if (is_ending) return;
-    if (queued_bytes + job.text.size() > kMostQueuedBytes || !start_sender()) {
-      ++counters.dropped;
+    const bool is_bounded = job.kind == Job::Kind::Put;
+    if ((is_bounded && queued_bytes + job.text.size() > options.most_queued_bytes) || !start_sender()) {
+      counters.dropped += is_bounded ? 1 : 0;
       return;
     }
     queued_bytes += job.text.size();
@@ -281,10 +281,6 @@ struct Remote::State {
       } catch (const RemoteError&) {  // then later
       }
     } else if (job.kind == Job::Kind::Release) {
-      {
-        std::lock_guard lock(mutex);
-        leases.erase(job.key.hex);
-      }
       request([&](const RemoteDeadline& deadline) { back->release_lease(job.key.hex, job.text, deadline); });
     } else {
       const std::string sealed = seal(job.key, job.text, options.secret);
@@ -325,10 +321,15 @@ struct RemoteLease::Held {
   std::string token;
   Held(std::shared_ptr<Remote::State> of, const CacheKey& held, const std::string& by) : state(std::move(of)), key(held), token(by) {}
   Held(const Held&) = delete;
+  // It is renewed no more, whether or not its end can be told: then it ends by itself.
   ~Held() {
     try {
+      {
+        std::lock_guard lock(state->mutex);
+        state->leases.erase(key.hex);
+      }
       state->add({.kind = Remote::State::Job::Kind::Release, .key = key, .text = token});
-    } catch (const std::bad_alloc&) {  // then it ends by itself
+    } catch (const std::bad_alloc&) {
     }
   }
 };

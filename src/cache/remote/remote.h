@@ -34,6 +34,7 @@ struct RemoteOptions {
   std::function<void(const std::string&)> warn = {};  // empty: the log
   std::shared_ptr<RemoteHealth> health = {};          // null: what this process knows of the address
   std::chrono::milliseconds request_time{500};        // what a request may take, and more for what moves
+  size_t most_queued_bytes = size_t{512} << 20;       // entries that wait to be sent; what comes beside is dropped
 };
 
 // From TOROID_REMOTE_CACHE (an address), TOROID_REMOTE_CACHE_MODE (rw, the default, or ro) and TOROID_REMOTE_CACHE_KEY (a file);

@@ -421,6 +421,23 @@ TEST_F(RemoteTest, ALeaseLastsAsLongAsItsOwnerAndEndsSoonAfter) {
   EXPECT_LT(next.waited(), 1000ms);
 }
 
+TEST_F(RemoteTest, ALeaseIsGivenBackAlthoughNoMoreEntriesMayWait) {
+  NEEDS_REDIS();
+  const RedisProcess redis;
+  RemoteOptions full = options(redis.address());
+  full.most_queued_bytes = 1;
+  Remote first(full), second(options(redis.address()));
+  {
+    const RemoteLease lease = first.acquire(key_of("a"), 10s);
+    ASSERT_EQ(lease.state(), LeaseState::Owner);
+    first.put(key_of("a"), "bytes");
+  }
+  const RemoteLease next = second.acquire(key_of("a"), 5s);
+  EXPECT_EQ(next.state(), LeaseState::Owner);
+  EXPECT_LT(next.waited(), 1000ms);
+  EXPECT_EQ(first.counters().dropped, 1u);
+}
+
 TEST_F(RemoteTest, CheckSaysWhatIsWrong) {
   BazelServer server, closed({.authorization = "Basic x"});
   Remote(options(server.address())).check();
