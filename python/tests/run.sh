@@ -80,7 +80,7 @@ if [[ -n ${TOROID_TORCH_PYTHON:-} ]]; then
   fi
   if "$TOROID_TORCH_PYTHON" -c 'import pytest' 2>/dev/null; then
     PYTHONPATH=$work/package run_tests "$TOROID_TORCH_PYTHON" -m pytest -q -p no:cacheprovider test_torch.py test_torch_graphs.py test_torch_training.py \
-      test_torch_attention.py test_torch_updates.py
+      test_torch_attention.py test_torch_calls.py test_torch_updates.py
   else
     echo "SKIPPED: the tests of torch.compile, for there is no pytest"
   fi

@@ -1,8 +1,16 @@
-"""NumPy arrays of dtypes that NumPy itself does not have, and writing to a caller's arrays."""
+"""Arrays: of dtypes that NumPy itself does not have, such as lie otherwise than programs read them, and writing to a caller's."""
 
 import ctypes
 
 from toroid.errors import InputError
+
+# What errors say of inputs on a GPU that lie otherwise than the program reads them.
+_LIES_OTHERWISE = ("and the program reads it with", "at an address that is no multiple of")
+
+
+def is_of_layout(error: Exception) -> bool:
+    """Whether a call fails by how an input lies in memory, so that with a copy it may succeed."""
+    return any(words in str(error) for words in _LIES_OTHERWISE)
 
 
 def bfloat16_array(tensor):

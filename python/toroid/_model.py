@@ -17,9 +17,6 @@ from toroid._profile import Profile
 from toroid._tree import CallTree
 from toroid.errors import ArgumentError, InputError, NotFoundError
 
-# What errors say of inputs on a GPU that lie otherwise than the program reads them.
-_LIES_OTHERWISE = ("and the program reads it with", "at an address that is no multiple of")
-
 _KINDS = {0: "result", 2: "input update", 3: "parameter update", 4: "gradient", 5: "loss", 6: "token"}
 
 
@@ -151,7 +148,7 @@ class Model:
             return self._core.run(arrays, self._results, self._timeout_s)
         except InputError as error:
             # A program for a GPU reads its inputs where they are; PyTorch can copy them there.
-            if self.device != "cuda" or not any(words in str(error) for words in _LIES_OTHERWISE):
+            if self.device != "cuda" or not _arrays.is_of_layout(error):
                 raise
             copied = _arrays.in_rows(arrays)
             if copied is None:

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import torch
 
-from .. import errors
+from .. import _arrays, errors
 
 log = logging.getLogger("toroid.torch")
 
@@ -114,8 +114,8 @@ def run_on(number: int, run: Callable, eager: Callable, layouts: dict[int, tuple
                 return None, eager(list(args))
             try:
                 return run(args, seed, stream_of(number)), None
-            except errors.InputError:
-                given = laid_out(args, layouts)
+            except errors.InputError as error:
+                given = laid_out(args, layouts) if _arrays.is_of_layout(error) else None  # else it may be an earlier call's
                 if given is None:
                     raise
                 return run(given, seed, stream_of(number)), None

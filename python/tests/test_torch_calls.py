@@ -1,0 +1,28 @@
+"""What calls of compiled graphs do around their programs."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from toroid import errors  # noqa: E402
+from toroid.torch import gpu  # noqa: E402
+from torch_support import fresh  # noqa: E402, F401
+
+
+def test_a_repeated_call_on_a_gpu_tells_what_an_earlier_one_found(monkeypatch):
+    for name in ("_cuda_getCurrentRawStream", "_cuda_exchangeDevice", "_cuda_maybeExchangeDevice", "_cuda_isCurrentStreamCapturing"):
+        monkeypatch.setattr(torch._C, name, lambda *arguments: 0, raising=False)
+    told = ["index 9 is out of bounds", "input 'x' has strides [1, 4], and the program reads it with [4, 1]"]
+
+    def run(args, seed, stream):
+        if told:
+            raise errors.InputError(told.pop(0))
+        return args
+
+    call = gpu.run_on(0, run, None, {0: (0, 1)})
+    turned = torch.rand(4, 4).t()
+    with pytest.raises(errors.InputError, match="out of bounds"):
+        call([turned], -1)
+    made, _ = call([turned], -1)
+    assert made[0].is_contiguous() and torch.equal(made[0], turned)
+    assert not told
