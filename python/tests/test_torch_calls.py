@@ -5,8 +5,22 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from toroid import errors  # noqa: E402
-from toroid.torch import gpu  # noqa: E402
-from torch_support import fresh  # noqa: E402, F401
+from toroid.torch import gpu, gradients, runtime  # noqa: E402
+from torch_support import F, close, compiled, fresh  # noqa: E402, F401
+
+
+def test_seeds_and_constants_are_on_the_cpu_whatever_the_default_device():
+    x = torch.ones(8, dtype=torch.complex64)
+    torch.set_default_device("meta")
+    try:
+        dropped, times = compiled(lambda x: (F.dropout(x.real + 1, 0.5), x * (1 + 2j)))(x)
+        assert isinstance(runtime.draw_seed(), int)
+        parts = torch.empty(2, 4, device="cpu")
+        assert gradients.may_overlap(parts.t(), parts[:, 1:]) and not gradients.may_overlap(parts[:, ::2], parts[:, 1::2])
+    finally:
+        torch.set_default_device(None)
+    assert set(dropped.unique().tolist()) <= {0.0, 4.0}
+    close(times, x * (1 + 2j))
 
 
 def test_a_repeated_call_on_a_gpu_tells_what_an_earlier_one_found(monkeypatch):

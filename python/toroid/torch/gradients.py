@@ -54,6 +54,6 @@ def may_overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     if max(ends) - first > _MOST_ELEMENTS:
         return True
     with unset_fake_temporarily():
-        is_taken = torch.zeros(max(ends) - first, dtype=torch.bool)
+        is_taken = torch.zeros(max(ends) - first, dtype=torch.bool, device="cpu")
         is_taken.as_strided(a.shape, a.stride(), a.storage_offset() - first).fill_(True)
         return bool(is_taken.as_strided(b.shape, b.stride(), b.storage_offset() - first).any())

@@ -299,7 +299,7 @@ class _Writer:
         raise Refused(f"arguments of type {type(value).__name__} are not supported")
 
     def complex_number(self, value: complex) -> str:
-        return _name(self.constant(torch.tensor(value, dtype=torch.complex128), "number"))
+        return _name(self.constant(torch.tensor(value, dtype=torch.complex128, device="cpu"), "number"))
 
     def constant(self, tensor: torch.Tensor, name: str) -> str:
         device = self.device_of(tensor)

@@ -62,7 +62,7 @@ def with_strides(tensor: torch.Tensor, strides: tuple) -> torch.Tensor:
 
 def draw_seed() -> int:
     """A seed for one call, drawn from PyTorch's generator: torch.manual_seed decides it."""
-    return int(torch.empty((), dtype=torch.int64).random_())
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 def _number(value: Any, names: dict) -> str:
