@@ -6,7 +6,24 @@ torch = pytest.importorskip("torch")
 
 from toroid import errors  # noqa: E402
 from toroid.torch import gpu, gradients, runtime  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_support import F, close, compiled, fresh  # noqa: E402, F401
+
+
+def test_random_operators_of_checkpointed_regions_keep_eagers_order():
+    def f(x, y):
+        twice = F.dropout(F.dropout(x, 0.5), 0.5)
+        return twice, checkpoint(lambda each: F.dropout(each.sin(), 0.5).cos(), y, use_reentrant=False), F.dropout(y, 0.5)
+
+    def run(call):
+        x, y = torch.ones(1000, requires_grad=True), torch.ones(1000, requires_grad=True)
+        torch.manual_seed(4)
+        results = call(x, y)
+        sum(each.sum() for each in results).backward()
+        return *results, x.grad, y.grad
+
+    for actual, expected in zip(run(torch.compile(f, backend="toroid", options={"fallback_random": True})), run(f)):
+        close(actual, expected)
 
 
 def test_seeds_and_constants_are_on_the_cpu_whatever_the_default_device():

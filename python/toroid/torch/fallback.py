@@ -318,7 +318,7 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
             refused = refused | {node}
         elif node in refused:
             outside.add(node)
-            if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            if _draws(node):
                 levels[node] = max(levels[node], next_random)
                 next_random = levels[node] + 1
         else:
@@ -335,6 +335,12 @@ def cut(gm: torch.fx.GraphModule, refused: set[torch.fx.Node]) -> torch.fx.Graph
     cut_graph = fuse_by_partitions(gm, worth, prefix="toroid_", always_return_tuple=True)
     _sort(cut_graph, {node.name: (level, 2, positions[node]) for node, level in levels.items()}, levels_of_parts)
     return cut_graph
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    """Whether it is a random operator, or one that runs it: of checkpointed regions some keep the generator's state for their gradient."""
+    operators = node.args if isinstance(node.target, torch._ops.HigherOrderOperator) else (node.target,)
+    return any(isinstance(each, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in each.tags for each in operators)
 
 
 def _sort(gm: torch.fx.GraphModule, places: dict[str, tuple], levels_of_parts: list[int]) -> None:
