@@ -57,3 +57,24 @@ def test_a_repeated_call_on_a_gpu_tells_what_an_earlier_one_found(monkeypatch):
     made, _ = call([turned], -1)
     assert made[0].is_contiguous() and torch.equal(made[0], turned)
     assert not told
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_gradients_of_results_may_come_conjugated_or_negated(dtype):
+    weights = [torch.randn(4, dtype=dtype, requires_grad=True) for _ in range(2)]
+    x = torch.randn(4, dtype=dtype)
+
+    def f(x):
+        return (x * weights[0], x + weights[1])
+
+    def run(call):
+        for each in weights:
+            each.grad = None
+        made = call(x)
+        plain = torch.randn(4, dtype=torch.complex64, generator=torch.Generator().manual_seed(1))
+        lazy = plain.conj().imag if dtype == torch.float32 else plain.conj()
+        torch.autograd.backward(made, [lazy, lazy.clone() if dtype == torch.float32 else plain])
+        return [*made, *(each.grad.clone() for each in weights)]
+
+    for actual, expected in zip(run(compiled(f)), run(f)):
+        close(actual, expected)

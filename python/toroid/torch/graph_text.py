@@ -82,7 +82,7 @@ class GraphText:
     results: list[Output]  # the outputs that the program computes, in its order
     symbols: dict[Any, tuple]  # of each sympy symbol that outputs mention: ("number", position) or ("size", position, dim, factor, added)
     is_random: bool  # it draws random numbers
-    lazy: list[int]  # positions of inputs whose elements are still to be conjugated or negated, or may be
+    lazy: dict[int, torch.dtype]  # inputs whose elements are still to be conjugated or negated, or may be: positions, dtypes
     layouts: dict[int, tuple] = dataclasses.field(default_factory=dict)  # of inputs by position: dims from the outermost in memory on
     gpu: int | None = None  # the number of the GPU that it has tensors on
     is_mixed: bool = False  # inputs or results are on the CPU beside those on the GPU
@@ -534,7 +534,7 @@ class _Writer:
             results=results,
             symbols=inputs.known_symbols(),
             is_random=self.is_random,
-            lazy=[i for i, node in enumerate(placeholders) if self.is_lazy(node)],
+            lazy={i: node.meta["val"].dtype for i, node in enumerate(placeholders) if self.is_lazy(node)},
             layouts=inputs.layouts,
             gpu=self.gpu,
             is_mixed=self.gpu is not None and (inputs.is_any_on_cpu or any(are_on_cpu)),

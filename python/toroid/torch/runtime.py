@@ -149,8 +149,11 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
         given = "args"
         if graph.lazy:
             given = "given"
-            lines.append("    given = list(args)")
-            lines += [f"    given[{i}] = args[{i}].resolve_conj().resolve_neg()" for i in graph.lazy]
+            lines.append("    given = args")
+            for i, dtype in graph.lazy.items():
+                conjugated = f"args[{i}].is_conj() or " if dtype.is_complex else ""
+                lines += [f"    if {conjugated}args[{i}].is_neg():", "        given = list(args) if given is args else given"]
+                lines.append(f"        given[{i}] = args[{i}].resolve_conj().resolve_neg()")
         seed = "-1" if not graph.is_random else f"draw_gpu_seed({graph.gpu})" if graph.draws_on_gpu else "draw_seed()"
         if is_on_gpu:
             seed = f"-1 if is_capturing() else {seed}" if graph.is_random else seed
@@ -200,7 +203,7 @@ def make_call(graph: GraphText, program: Any, eager: Callable | None = None, kin
     return call
 
 
-def _output(output: Output, names: dict, lazy: list[int], is_kept: bool) -> str:
+def _output(output: Output, names: dict, lazy: dict, is_kept: bool) -> str:
     quick_view = "view" if is_kept else "quick_view"
     if output.kind == "program" and output.stride:
         return f"with_strides(made[{output.index}], {tuple_text(output.stride, names)})"
