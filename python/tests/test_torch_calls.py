@@ -6,8 +6,35 @@ torch = pytest.importorskip("torch")
 
 from toroid import errors  # noqa: E402
 from toroid.torch import gpu, gradients, runtime  # noqa: E402
+from toroid.torch.untraced import untraced  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_support import F, close, compiled, fresh  # noqa: E402, F401
+
+
+def test_dynamo_traces_nothing_that_a_compiled_graph_calls(monkeypatch):
+    frames = []
+    convert = torch._dynamo.convert_frame.ConvertFrame.__call__
+
+    def noted(self, frame, *arguments, **named):
+        frames.append(frame.f_code.co_name)
+        return convert(self, frame, *arguments, **named)
+
+    def operator(x):
+        return x.sin()
+
+    def call(x):
+        return operator(x) + 1
+
+    def step(x):
+        torch._dynamo.graph_break()
+        return compiled_call(x * 2) * 3
+
+    monkeypatch.setattr(torch._dynamo.convert_frame.ConvertFrame, "__call__", noted)
+    compiled_call = untraced(call, "it is compiled")
+    x = torch.ones(4)
+    for _ in range(2):
+        close(torch.compile(step, backend="toroid")(x), ((2 * x).sin() + 1) * 3)
+    assert frames and all(name == "step" or name.startswith("torch_dynamo_resume_in_step") for name in frames), frames
 
 
 def test_random_operators_of_checkpointed_regions_keep_eagers_order():

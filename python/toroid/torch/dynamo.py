@@ -22,6 +22,7 @@ from .compile import compile_fx_graph
 from .inference_tensors import refuse_writes
 from .nodes import WRITTEN_LATER, base_of, is_update
 from .options import read_options
+from .untraced import untraced
 
 if torch.__version__ < (2, 11):
     from torch._subclasses.fake_impls import get_fast_op_impls
@@ -133,20 +134,20 @@ def _through_autograd(gm: torch.fx.GraphModule, example_inputs: list, **how: Any
         return aot_autograd(**how)(gm, example_inputs)
     compile_backward = how["bw_compiler"]
 
-    def untraced(*arguments: Any) -> Callable:
+    def compile_untraced(*arguments: Any) -> Callable:
         compiled = torch._dynamo.disable(compile_backward, reason="it compiles the backward pass")(*arguments)
-        return torch._dynamo.disable(compiled, reason="it is compiled")
+        return untraced(compiled, "it is compiled")
 
     counters["aot_autograd"]["total"] += 1
     try:
-        call = aot_module_simplified(gm, example_inputs, **how | {"bw_compiler": untraced})
+        call = aot_module_simplified(gm, example_inputs, **how | {"bw_compiler": compile_untraced})
     except TensorifyScalarRestartAnalysis:
         raise
     except Exception:
         counters["aot_autograd"]["not_ok"] += 1
         raise
     counters["aot_autograd"]["ok"] += 1
-    return torch._dynamo.disable(call, reason="it is compiled")
+    return torch._dynamo.disable(call, reason="it is compiled")  # Dynamo takes it off, and puts one of its own around the call
 
 
 def backend(
