@@ -36,16 +36,30 @@ class Inputs {
   int32_t size() const { return static_cast<int32_t>(tensors_.size()); }
   Kind kind() const { return kind_; }
   const ExchangeApi* exchange() const { return exchange_; }
-  // The stream that the arrays' library works on now, where one of them is on a GPU; else null.
-  void* stream() const {
-    void* stream = nullptr;
+  // Of arrays on a GPU.
+  struct Stream {
+    void* stream = nullptr;  // that their library works on now; null, the default stream, where none says it
+    bool is_on_gpu = false;  // whether there are such arrays
+    bool orders_all = true;  // the libraries of all of them work on this stream: they give their memory to nobody before it is read
+  };
+  Stream stream() const {
+    Stream result;
+    bool is_said = false;
     for (const Argument& each : arguments_) {
       const DLDevice device = each.tensor()->device;
-      if (device.device_type != kDLCUDA || each.exchange() == nullptr || each.exchange()->current_work_stream == nullptr) continue;
+      if (device.device_type != kDLCUDA) continue;
+      result.is_on_gpu = true;
+      if (each.exchange() == nullptr || each.exchange()->current_work_stream == nullptr) {
+        result.orders_all = false;
+        continue;
+      }
+      void* stream = nullptr;
       if (each.exchange()->current_work_stream(device.device_type, device.device_id, &stream) != 0) throw nb::python_error();
-      return stream;
+      if (!is_said) result.stream = stream;
+      result.orders_all = result.orders_all && stream == result.stream;
+      is_said = true;
     }
-    return stream;
+    return result;
   }
 
  private:
@@ -102,7 +116,11 @@ class Model {
       kind = asked;
     }
     auto options = sized<ToroidRunOptions>();
-    if (info().device_type != kDLCPU) options.stream = inputs.stream();
+    const bool is_for_gpu = info().device_type != kDLCPU;
+    const Inputs::Stream stream = is_for_gpu ? inputs.stream() : Inputs::Stream{};
+    options.stream = stream.stream;
+    // Results are told no stream but where PyTorch, which works on the inputs' one, takes them at once.
+    const bool waits = stream.is_on_gpu && !(stream.orders_all && inputs.kind() == Kind::Torch && kind == Kind::Torch);
     if (timeout_s > 0) options.deadline_ns = now_ns() + static_cast<int64_t>(timeout_s * 1e9);
     if (times != nullptr) {
       options.profile = [](void* user, const ToroidStepTime* time) {
@@ -113,11 +131,17 @@ class Model {
     std::vector<DLManagedTensor*> made(static_cast<size_t>(info().num_outputs), nullptr);
     in_context(*contexts_, [&](ToroidContext* context) {
       // What kernels of an earlier call have found wrong.
-      if (info().device_type != kDLCPU && run_side().context_has_failed(context) != 0) {
+      if (is_for_gpu && run_side().context_has_failed(context) != 0) {
         const ToroidStatus failed = run_side().context_wait(context);
         if (failed != TOROID_OK) return failed;
       }
-      return run_side().context_run(context, inputs.data(), inputs.size(), made.data(), info().num_outputs, &options);
+      ToroidStatus status = run_side().context_run(context, inputs.data(), inputs.size(), made.data(), info().num_outputs, &options);
+      if (status != TOROID_OK || !waits) return status;
+      status = run_side().context_wait(context);
+      if (status != TOROID_OK) {
+        for (DLManagedTensor* each : made) Tensor{each};  // nobody gets them
+      }
+      return status;
     });
     std::vector<Tensor> owned;
     for (DLManagedTensor* each : made) owned.emplace_back(each);

@@ -74,7 +74,8 @@ nb::object capsule_of(Managed* tensor, const char* name) {
   return nb::steal(capsule);
 }
 
-nb::object to_dlpack(const Tensor& self, nb::object stream, nb::object max_version, nb::object dl_device, nb::object copy) {
+// Whatever the stream that the consumer names: the call that made the tensor has waited for its work (models.cpp).
+nb::object to_dlpack(const Tensor& self, nb::object, nb::object max_version, nb::object dl_device, nb::object copy) {
   const DLTensor& tensor = self.dlpack();
   if (!dl_device.is_none() && !nb::make_tuple(tensor.device.device_type, tensor.device.device_id).equal(dl_device))
     throw nb::buffer_error("a toroid.Tensor is exported where it is, not to another device");

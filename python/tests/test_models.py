@@ -37,6 +37,16 @@ class Case(unittest.TestCase):
         cls._folder.cleanup()
 
 
+class PlayedGpu(unittest.TestCase):
+    @unittest.skipUnless(os.environ.get("TOROID_PLAYED_GPU"), "TOROID_PLAYED_GPU names no library")
+    def test_calls_wait_where_no_stream_orders_their_results(self):
+        played = dict.fromkeys(("TOROID_CUDA_DRIVER", "TOROID_NVRTC", "TOROID_CUBLASLT"), os.environ["TOROID_PLAYED_GPU"])
+        environment = {**os.environ, **played, "TOROID_CUDA_ARCH": ""}
+        tests = support.ROOT / "python" / "tests"
+        done = subprocess.run([sys.executable, "played_gpu.py"], cwd=tests, env=environment, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+
 class Calls(Case):
     def test_compile_load_and_call(self):
         x = floats(2, 3)
