@@ -193,7 +193,8 @@ test_python() {
     -DTOROID_BUILD="$PWD/$folder" -DPython_EXECUTABLE="$python" \
     $(! command -v ccache >/dev/null || echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) &&
     ninja -C "$build" -j "$jobs" install && cp -r python/toroid "$build/package/" &&
-    TOROID_PLAYED_GPU="$PWD/$folder/tests/libfake_gpu.so" PYTHONPATH="$PWD/$build/package" "$python" -m unittest discover -q -s python/tests -p test_models.py
+    TOROID_PLAYED_GPU="$PWD/$folder/tests/libfake_gpu.so" PYTHONPATH="$PWD/$build/package" \
+      "$python" -m unittest discover -q -s python/tests -p test_models.py
 }
 
 # Versions lay out some lines differently, so only the one that the sources were laid out with can tell.

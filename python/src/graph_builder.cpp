@@ -132,6 +132,12 @@ class Scattering {
   Scattering(const DLTensor& to, const std::vector<int32_t>& place)
       : to_(static_cast<char*>(to.data) + to.byte_offset), row_(to.dtype.bits / 8) {
     const auto rank = static_cast<size_t>(to.ndim);
+    bytes_ = row_;
+    for (size_t d = 0; d < rank; ++d) bytes_ *= static_cast<size_t>(to.shape[d]);
+    if (is_one_row(to, place)) {  // as most are: no call of malloc
+      row_ = bytes_;
+      return;
+    }
     sizes_.resize(rank);
     steps_.resize(rank);
     for (size_t d = 0; d < rank; ++d) {
@@ -139,8 +145,6 @@ class Scattering {
       sizes_[at] = to.shape[d];
       steps_[at] = to.strides[d] * static_cast<int64_t>(row_);
     }
-    bytes_ = row_;
-    for (const int64_t size : sizes_) bytes_ *= static_cast<size_t>(size);
     while (!sizes_.empty() && (sizes_.back() == 1 || steps_.back() == static_cast<int64_t>(row_))) {  // no gaps: one row
       row_ *= static_cast<size_t>(sizes_.back());
       sizes_.pop_back();
@@ -161,6 +165,15 @@ class Scattering {
   }
 
  private:
+  static bool is_one_row(const DLTensor& to, const std::vector<int32_t>& place) {
+    int64_t step = 1;
+    for (auto d = static_cast<size_t>(to.ndim); d-- > 0;) {
+      if (d < place.size() && static_cast<size_t>(place[d]) != d) return false;
+      if (to.shape[d] != 1 && to.strides[d] != step) return false;
+      step *= to.shape[d];
+    }
+    return true;
+  }
   const char* copy(size_t d, const char* from, char* to) const {
     if (d == sizes_.size()) {
       std::memcpy(to, from, row_);
@@ -306,8 +319,11 @@ class GraphProgram {
       if (!value.is_valid()) raise_named("InternalError", "a new value of other sizes than the tensor that it is for");
       copy_(arguments[updates_[i].argument], value);
     }
-    nb::list made;
-    for (size_t i = 0; i < num_given_; ++i) made.append(results.tensors[i].is_valid() ? std::move(results.tensors[i]) : nb::none());
+    nb::list made = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(num_given_)));
+    for (size_t i = 0; i < num_given_; ++i) {
+      nb::object each = results.tensors[i].is_valid() ? std::move(results.tensors[i]) : nb::none();
+      PyList_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), each.release().ptr());
+    }
     return made;
   }
 
@@ -349,10 +365,14 @@ class GraphProgram {
 
   // Makes the outputs of a call.
   struct Results {
-    Results(GraphProgram& its_program, std::pmr::memory_resource* memory)
-        : program(its_program), tensors(its_program.layouts_.size(), memory), places(its_program.layouts_.size(), memory) {}
+    Results(GraphProgram& its_program, std::pmr::memory_resource* its_memory)
+        : program(its_program),
+          memory(its_memory),
+          tensors(its_program.layouts_.size(), memory),
+          places(its_program.layouts_.size(), memory) {}
 
     GraphProgram& program;
+    std::pmr::memory_resource* memory;  // of the call
     std::pmr::vector<nb::object> tensors;
     std::pmr::vector<Place> places;
     std::exception_ptr failure = {};
@@ -374,9 +394,10 @@ class GraphProgram {
       place.bytes = bytes_of(*tensor);
       if (place.data != nullptr) return place.room == place.bytes ? place.data : nullptr;
       if (place.is_beside && tensor->device.device_type == kDLCPU) {
-        constexpr size_t kAlignment = 64;
-        place.memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, (place.bytes / kAlignment + 1) * kAlignment)));
-        place.data = place.memory.get();
+        constexpr size_t kAlignment = 64, kFewBytes = 512;
+        const size_t room = (place.bytes / kAlignment + 1) * kAlignment;
+        if (place.bytes > kFewBytes) place.memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, room)));
+        place.data = place.bytes > kFewBytes ? place.memory.get() : static_cast<char*>(self.memory->allocate(room, kAlignment));
         return place.data;
       }
       const nb::gil_scoped_acquire gil;
