@@ -36,7 +36,8 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
 }  // namespace
 
 std::string dropout_text(const schedule::AttentionDropout& dropout) {
-  return fmt::format("Dropout{{*key, *call, {}, {}, {}}}", dropout.first, dropout.limit, literal_text(DType::F32, dropout.factor));
+  return fmt::format("Dropout{{*key, *call, {}u, {}}}", (static_cast<uint64_t>(dropout.limit) << 16) - 1,
+                     literal_text(DType::F32, dropout.factor));
 }
 
 std::string attention_text(const schedule::AttentionKernel& kernel, std::string_view name, const schedule::Overlap& overlap,
@@ -66,9 +67,9 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                                                           kernel.warps, kernel.tiles, kernel.keys);
     return fmt::format(
         "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, const int64_t* __restrict__ "
-        "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}{}>(q, k, v, mask, out, "
+        "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}, {}{}>(q, k, v, mask, out, "
         "shape, scale, {});\n}}\n",
-        kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal,
+        kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal, kernel.folds_scale,
         kernel.hopper && lane > 0 ? fmt::format(", {}", lane) : "", dropout_text(*kernel.dropout));
   }
   return fmt::format(

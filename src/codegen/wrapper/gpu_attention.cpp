@@ -36,9 +36,8 @@ std::array<sym::Expr, 4> strides_of(const program::Operand& operand, bool is_mas
 
 std::optional<schedule::AttentionDropout> dropout_of(const program::LibraryCall& call, size_t operands) {
   if (!has_dropout(call.inputs.size(), operands)) return std::nullopt;
-  constexpr size_t kFactor = 2, kLimit = 3, kFirst = 4;
-  return schedule::AttentionDropout{
-      .factor = std::get<double>(call.numbers[kFactor]), .limit = call.integers[kLimit].value(), .first = call.integers[kFirst].value()};
+  constexpr size_t kFactor = 2, kLimit = 3;
+  return schedule::AttentionDropout{.factor = std::get<double>(call.numbers[kFactor]), .limit = call.integers[kLimit].value()};
 }
 
 // The emulation has no Hopper: its text is the other kernel's.

@@ -17,7 +17,7 @@ namespace {
 struct DropoutParts {
   ValueId kept;  // Bool: which weights stay
   ValueId key, call;
-  int64_t limit, first;
+  int64_t limit;
   double factor = 0;
 };
 
@@ -171,28 +171,60 @@ class GradientMatcher {
     const auto* value = full == nullptr ? nullptr : std::get_if<sym::Expr>(&full->value);
     return value != nullptr && value->is_const() ? std::optional(value->value()) : std::nullopt;
   }
-  // word 0 of Philox's block of each place in [B, H, L, S], below a limit
+  // x of what applies an operation to it and this number
+  std::optional<ValueId> applied_to(ValueId id, ScalarOp op, int64_t value) const {
+    const Node& node = producer(id);
+    return is_pointwise(node, op) && integer(behind_expand(node.inputs[1])) == value ? std::optional(node.inputs[0]) : std::nullopt;
+  }
+  // These bits of a weight's place along a dim of [B, H, L, S].
+  bool are_bits_of_place(ValueId id, int dim, int64_t bits) const {
+    const auto place = applied_to(id, ScalarOp::BitAnd, bits);
+    const auto* iota = place ? std::get_if<Iota>(&producer(*place).op) : nullptr;
+    return iota != nullptr && iota->dim == dim && graph_.type(*place).rank() == 4;
+  }
+  // The place in [B, H, L, S] of the first weight that the same block decides about.
+  bool is_place_of_block(ValueId id) const {
+    const Node& difference = producer(id);
+    if (!is_pointwise(difference, ScalarOp::Sub)) return false;
+    const ValueId place = difference.inputs[0];
+    const Node& behind = producer(difference.inputs[1]);
+    if (!is<Reshape>(place) || !is<Iota>(producer(place).inputs[0]) || graph_.type(producer(place).inputs[0]).rank() != 1 ||
+        !is_pointwise(behind, ScalarOp::Add) || !are_bits_of_place(behind.inputs[1], 3, 9))
+      return false;
+    const Node& of_rows = producer(behind.inputs[0]);
+    if (!is_pointwise(of_rows, ScalarOp::Mul) || !are_bits_of_place(of_rows.inputs[0], 2, 8)) return false;
+    const auto* keys = std::get_if<Full>(&producer(behind_expand(of_rows.inputs[1])).op);
+    const auto* count = keys == nullptr ? nullptr : std::get_if<sym::Expr>(&keys->value);
+    return count != nullptr && *count == graph_.type(id).sizes[3];
+  }
+  // Where its word of two begins, and its half of that.
+  bool is_place_in_words(ValueId id) const {
+    const Node& sum = producer(id);
+    if (!is_pointwise(sum, ScalarOp::Add)) return false;
+    const auto word = applied_to(sum.inputs[0], ScalarOp::Mul, 4), half = applied_to(sum.inputs[1], ScalarOp::Mul, 16);
+    return word && half && are_bits_of_place(*word, 3, 8) && are_bits_of_place(*half, 3, 1);
+  }
+  // passes/decompose/nn/attention_dropout.h
   std::optional<DropoutParts> drawn(ValueId id) const {
     const Node& below = producer(id);
-    if (!is_pointwise(below, ScalarOp::Lt) || graph_.type(below.inputs[0]).dtype != DType::I32 || !is<Cast>(below.inputs[0]))
+    if (!is_pointwise(below, ScalarOp::Lt)) return std::nullopt;
+    const auto limit = integer(behind_expand(below.inputs[1]));
+    const auto shifted = applied_to(below.inputs[0], ScalarOp::BitAnd, 0xffff);
+    if (!limit || !shifted || !is_pointwise(producer(*shifted), ScalarOp::ShiftRight) || !is_place_in_words(producer(*shifted).inputs[1]))
       return std::nullopt;
-    const auto limit = integer(below.inputs[1]);
-    const Node& bits = producer(producer(below.inputs[0]).inputs[0]);
-    if (!limit || !is_pointwise(bits, ScalarOp::PhiloxLow)) return std::nullopt;
-    DropoutParts parts{
-        .kept = id, .key = behind_expand(bits.inputs[1]), .call = behind_expand(bits.inputs[2]), .limit = *limit, .first = 0};
-    ValueId place = bits.inputs[0];
-    if (is_pointwise(producer(place), ScalarOp::Add)) {
-      const auto first = integer(producer(place).inputs[1]);
-      if (!first) return std::nullopt;
-      parts.first = *first;
-      place = producer(place).inputs[0];
-    }
+    const Node& words = producer(producer(*shifted).inputs[0]);
+    if (!is_pointwise(words, ScalarOp::Where)) return std::nullopt;
+    const auto later_query = applied_to(words.inputs[0], ScalarOp::Eq, 0);
+    const Node &low = producer(words.inputs[1]), &high = producer(words.inputs[2]);
+    if (!later_query || !are_bits_of_place(*later_query, 2, 8) || !is_pointwise(low, ScalarOp::PhiloxLow) ||
+        !is_pointwise(high, ScalarOp::PhiloxHigh) || low.inputs != high.inputs || !is_place_of_block(low.inputs[0]))
+      return std::nullopt;
+    const DropoutParts parts{
+        .kept = id, .key = behind_expand(low.inputs[1]), .call = behind_expand(low.inputs[2]), .limit = *limit};
     const auto is_one = [&](ValueId value) {
       return graph_.type(value).dtype == DType::I64 && graph_.type(value).numel().is_const(1) && !is<Full>(value);
     };
-    const bool counts = is<Reshape>(place) && is<Iota>(producer(place).inputs[0]) && graph_.type(producer(place).inputs[0]).rank() == 1;
-    return counts && is_one(parts.key) && is_one(parts.call) ? std::optional(parts) : std::nullopt;
+    return is_one(parts.key) && is_one(parts.call) ? std::optional(parts) : std::nullopt;
   }
   // x of where(kept, x * factor, 0): of what was matched before the same.
   std::optional<ValueId> behind_dropout(ValueId id, GradientParts& parts) const {
@@ -304,7 +336,7 @@ std::vector<ValueId> operands_of(const GradientParts& parts, bool is_gradient) {
 std::vector<Scalar> attributes_of(const GradientParts& parts) {
   std::vector<Scalar> attributes = {parts.causal, parts.scale};
   if (parts.dropout)
-    attributes.insert(attributes.end(), {parts.dropout->factor, sym::Expr(parts.dropout->limit), sym::Expr(parts.dropout->first)});
+    attributes.insert(attributes.end(), {parts.dropout->factor, sym::Expr(parts.dropout->limit)});
   return attributes;
 }
 

@@ -16,11 +16,11 @@
 // Weights may be dropped as passes/decompose/nn/attention_dropout.h has it, by what Philox draws at the weights' places: then the gradient
 // draws again, and so does the forward pass, which is one operation, too:
 //
-//   dq, dk, dv, statistics = attention.gradient(q, k, v, out, grad[, mask], key, call) (causal, scale, factor, limit, first)
-//   out = attention.dropped(q, k, v[, mask], key, call) (causal, scale, factor, limit, first)
+//   dq, dk, dv, statistics = attention.gradient(q, k, v, out, grad[, mask], key, call) (causal, scale, factor, limit)
+//   out = attention.dropped(q, k, v[, mask], key, call) (causal, scale, factor, limit)
 //
-// A weight stays, times the factor, where word 0 of the block with that key, call and `first` plus its place in [B, H, L, S] is below the
-// limit. Key and call have one element.
+// A weight stays, times the factor, where its 16 bits of the block with that key and call are below the limit. Key and call have one
+// element.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 #include "passes/decompose/nn/attention_dropout.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -50,13 +51,21 @@ DropoutState dropout_state_of(const Args& a) {
   return {whole(b.slice(seed, 0, 0, 1)), whole(b.slice(seed, 0, 1, 1))};
 }
 
+int64_t kept_limit(double p) { return std::max<int64_t>(std::llround((1 - p) * 0x1p16), 1); }
+
 Tensor kept_weights(const DropoutState& state, const formula::AttentionOperands& in, double p) {
   Builder& b = in.q.builder();
   const Sizes sizes = {in.q.size(0), in.q.size(1), in.q.size(2), in.k.size(2)};
   if (p >= 1) return b.full(sizes, DType::Bool, false);
-  const Tensor position = b.reshape(b.iota({sym::product(sizes)}, 0), sizes);
-  const Tensor bits = b.pointwise(ScalarOp::PhiloxLow, {position, b.expand(state.key, sizes), b.expand(state.call, sizes)});
-  return chance_of(b.cast(bits, DType::I32), 1 - p);
+  const auto number = [&](sym::Expr value) { return b.full(sizes, DType::I64, Scalar(value)); };
+  const auto bits_of = [&](Tensor x, int64_t bits) { return b.pointwise(ScalarOp::BitAnd, {x, number(bits)}); };
+  const Tensor place = b.reshape(b.iota({sym::product(sizes)}, 0), sizes), query = b.iota(sizes, 2), key = b.iota(sizes, 3);
+  const Tensor later_query = bits_of(query, 8), later_key = bits_of(key, 8), odd_key = bits_of(key, 1);
+  const Tensor counter = place - (later_query * number(sizes[3]) + bits_of(key, 9));
+  const auto drawn = [&](ScalarOp half) { return b.pointwise(half, {counter, b.expand(state.key, sizes), b.expand(state.call, sizes)}); };
+  const Tensor words = b.where(later_query == number(0), drawn(ScalarOp::PhiloxLow), drawn(ScalarOp::PhiloxHigh));
+  const Tensor shift = later_key * number(4) + odd_key * number(16);
+  return bits_of(b.pointwise(ScalarOp::ShiftRight, {words, shift}), 0xffff) < number(kept_limit(p));
 }
 
 Tensor attend_with_dropout(const formula::AttentionOperands& in, const DropoutState& state, double p) {

@@ -164,7 +164,7 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
                          .width = static_cast<int>(q.back().value()),
                          .out_width = static_cast<int>(v.back().value()),
                          .causal = op.causal,
-                         .folds_scale = !mask && op.scale > 0 && !dropout,
+                         .folds_scale = !mask && op.scale > 0,
                          .dropout = dropout,
                          .hopper = hopper};
   if (hopper) {

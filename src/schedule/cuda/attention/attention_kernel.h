@@ -26,7 +26,7 @@ inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = 
 // Of passes/attention/merge_gradient.h: which weights stay, and times what.
 struct AttentionDropout {
   double factor;
-  int64_t limit, first;
+  int64_t limit;  // 1 to 2^16
 };
 
 // A block of threads has rows of queries of one head, and goes through the keys in tiles. Only the widths must be known.
