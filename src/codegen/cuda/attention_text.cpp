@@ -47,9 +47,12 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                                    ? "TENSOR_MAP q, TENSOR_MAP k, TENSOR_MAP v"
                                    : fmt::format("const {0}* __restrict__ q, const {0}* __restrict__ k, const {0}* __restrict__ v", type);
   const std::string numbers =
-      kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, {}, ", kernel.width, kernel.groups, kernel.keys, kernel.stages)
+      kernel.hopper ? fmt::format("attend_on_hopper<{}, {}, {}, {}, ", kernel.taken_width(), kernel.groups, kernel.keys, kernel.stages)
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) return split_text(kernel, name, overlap);
+  std::string last;  // of the numbers
+  if (kernel.hopper && kernel.width != kernel.taken_width()) last = fmt::format(", {}, {}", lane, kernel.width);
+  else if (kernel.hopper && lane > 0) last = fmt::format(", {}", lane);
   std::string begin;
   for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
   if (kernel.whole) {
@@ -61,7 +64,7 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
   }
   if (kernel.dropout) {
     const std::string_view masking = !kernel.mask ? "kNoMask" : kernel.hopper ? "kMaskOfPairs" : "kMask";
-    const std::string tiles = kernel.hopper ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.width, kernel.groups,
+    const std::string tiles = kernel.hopper ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.taken_width(), kernel.groups,
                                                           kernel.keys, kernel.stages)
                                             : fmt::format("attend_with_dropout<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width,
                                                           kernel.warps, kernel.tiles, kernel.keys);
@@ -70,7 +73,7 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
         "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}, {}{}>(q, k, v, mask, out, "
         "shape, scale, {});\n}}\n",
         kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal, kernel.folds_scale,
-        kernel.hopper && lane > 0 ? fmt::format(", {}", lane) : "", dropout_text(*kernel.dropout));
+        last, dropout_text(*kernel.dropout));
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "
@@ -80,7 +83,7 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
       !kernel.mask    ? "kNoMask"
       : kernel.hopper ? "kMaskOfPairs"
                       : "kMask",
-      kernel.causal, kernel.folds_scale, kernel.hopper && lane > 0 ? fmt::format(", {}", lane) : "");
+      kernel.causal, kernel.folds_scale, last);
 }
 
 }  // namespace toroid::codegen::cuda

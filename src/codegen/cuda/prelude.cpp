@@ -107,6 +107,7 @@ const std::string_view kHopperAttentionGradient =
 #include "codegen/cuda/prelude/attention/hopper_wide_gradient.inc"
 ;
 const std::string_view kHopperAttention =
+#include "codegen/cuda/prelude/attention/hopper_instructions.inc"
 #include "codegen/cuda/prelude/attention/hopper_attention.inc"
 #include "codegen/cuda/prelude/attention/short_attention.inc"
 ;

@@ -9,7 +9,9 @@
 namespace toroid::schedule {
 namespace {
 
-constexpr int64_t kMostWidth = 256;
+constexpr int64_t kMostWidth = 256, kLeastHopperWidth = 64, kElementsOfPiece = 8;
+// Keys of a tile beside whose scores a thread's registers hold a row's results, and whose values shared memory holds beside keys.
+constexpr int kKeysOf192 = 96, kKeysOf256 = 80;
 constexpr int kBoxColumns = 64;
 constexpr int64_t kSplitRows = 16, kMostSplitRows = 128;  // of a tile; of all that share keys
 constexpr int64_t kManyQueries = 2048;                    // from here on more groups of 64 are quicker than two, where their rows are short
@@ -31,12 +33,11 @@ bool is_taken(DType dtype, size_t rank, sym::Expr width, sym::Expr out_width) {
 // Can TMA read it, and pieces of 16 bytes be written to it?
 bool is_in_pieces(const loop::LoopProgram& program, BufferId buffer, std::span<const sym::Expr> sizes, std::span<const sym::Expr> strides,
                   sym::Expr offset, bool inputs_are_aligned) {
-  constexpr int64_t kElements = 8;
   const bool is_input = program.buffer(buffer).kind == loop::BufferKind::Input;
-  if ((is_input && !inputs_are_aligned) || !strides.back().is_const(1) || !sym::known_divisible(offset, kElements)) return false;
+  if ((is_input && !inputs_are_aligned) || !strides.back().is_const(1) || !sym::known_divisible(offset, kElementsOfPiece)) return false;
   for (size_t d = 0; d + 1 < sizes.size(); ++d) {
     const bool is_one = sizes[d].is_const(1);
-    if (!is_one && (strides[d].is_const(0) || !sym::known_divisible(strides[d], kElements))) return false;
+    if (!is_one && (strides[d].is_const(0) || !sym::known_divisible(strides[d], kElementsOfPiece))) return false;
   }
   return true;
 }
@@ -52,11 +53,17 @@ bool is_in_pairs(const loop::LoopProgram& program, const loop::Operand& mask, bo
   return true;
 }
 
-// Rows of 64 or 128 elements in pieces of 16 bytes.
-bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+bool has_whole_boxes(sym::Expr width) { return width.is_const(64) || width.is_const(128); }
+bool is_hopper_width(sym::Expr width) {
+  return width.is_const() && width.value() >= kLeastHopperWidth && width.value() <= kMostWidth && width.value() % kElementsOfPiece == 0;
+}
+
+// Rows of such a width in pieces of 16 bytes.
+bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned,
+                        bool (*is_width)(sym::Expr) = has_whole_boxes) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  const sym::Expr width = in[0].sizes.back(), out_width = in[2].sizes.back();
-  if (width != out_width || (!width.is_const(64) && !width.is_const(128))) return false;
+  const sym::Expr width = in[0].sizes.back();
+  if (width != in[2].sizes.back() || !is_width(width)) return false;
   for (size_t i = 0; i < 3; ++i) {
     if (!is_in_pieces(program, in[i].buffer, in[i].sizes, in[i].strides, in[i].offset, inputs_are_aligned)) return false;
   }
@@ -66,7 +73,8 @@ bool has_rows_of_pieces(const loop::LoopProgram& program, const CallStep& step, 
 
 bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  return suits_hopper_attention(program, step, inputs_are_aligned) &&
+  const std::vector<sym::Expr>& k = in[1].sizes;
+  return has_rows_of_pieces(program, step, inputs_are_aligned, is_hopper_width) && sym::known_lt(0, k[k.size() - 2]) &&
          (!has_mask(in.size(), kDroppedOperands) || is_in_pairs(program, in[kDroppedOperands], inputs_are_aligned));
 }
 
@@ -125,7 +133,8 @@ int64_t AttentionKernel::shared_bytes() const {
   if (hopper) {
     constexpr int kAlignment = 1024, kBarriers = 256;
     if (whole) return kAlignment + int64_t{2} * (rows() + 2 * keys) * width * 2 + kBarriers;
-    return kAlignment + int64_t{2} * rows() * width * 2 + int64_t{2} * stages * keys * width * 2 + kBarriers;
+    const int blocks = taken_width() > 128 ? 1 : 2;  // of queries
+    return kAlignment + (int64_t{blocks} * rows() + int64_t{2} * stages * keys) * taken_width() * 2 + kBarriers;
   }
   return int64_t{rows()} * row_bytes(std::max(width, out_width)) + int64_t{2} * keys * (row_bytes(width) + row_bytes(out_width));
 }
@@ -168,7 +177,7 @@ AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional
                          .dropout = dropout,
                          .hopper = hopper};
   if (hopper) {
-    kernel.keys = kHopperKeys;
+    kernel.keys = kernel.width <= 128 ? kHopperKeys : kernel.width <= 192 ? kKeysOf192 : kKeysOf256;
     const auto sizes = in_four_dims(q, 1);
     const int64_t queries = sym::evaluate_hint(sizes[2]), heads = sym::evaluate_hint(sizes[0] * sizes[1]);
     if (kernel.width != 64 || mask || dropout) return kernel;

@@ -1,8 +1,8 @@
 // The kernels of attention on a GPU: which calls they take, and how their work is divided.
 //
 // One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention/attention.inc). One is for Hopper's
-// (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 or 128 elements, from multiples of 16 bytes on. One is for
-// few queries (split_attention.inc): blocks share the keys, of rows as Hopper's has them. Up to 16 queries of the same keys always are its
+// (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 to 256 elements, from multiples of 16 bytes on. One is for
+// few queries (split_attention.inc): blocks share the keys, of rows of 64 or 128 such elements. Up to 16 queries of the same keys always are its
 // own, up to 128 where an estimate says that other kernels leave multiprocessors idle.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace toroid::schedule {
 
-// Keys of a tile of Hopper's kernel, but where queries are few.
+// Keys of a tile of Hopper's kernel, of rows of up to 128 elements, but where queries are few.
 inline constexpr int kHopperKeys = 128;
 
 // CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
@@ -48,6 +48,8 @@ struct AttentionKernel {
   int stages = 2;       // Hopper: of the rings of keys and of values
   bool whole = false;   // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
 
+  // Hopper: what rows are taken as, with zeros behind their elements.
+  int taken_width() const { return (width + 63) / 64 * 64; }
   int threads() const { return whole ? 256 : hopper ? 128 * (groups + 1) : 32 * warps; }
   int rows() const { return whole ? 256 : hopper ? 64 * groups : 16 * tiles * warps; }
   int64_t shared_bytes() const;
@@ -58,7 +60,7 @@ struct AttentionKernel {
 bool has_attention_kernel(const TensorType& q, const TensorType& v);
 bool has_attention_kernel(const Graph& graph, const Node& node);
 
-// Can TMA read queries, keys and values, and has Hopper's kernel such rows?
+// Can TMA read queries, keys and values, and are rows of 64 or 128 elements?
 bool suits_hopper_attention(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned);
 
 // Which kernel computes the call; empty: none. `hopper`: is that what the program is for? `inputs_are_aligned`: to 16 bytes; what the

@@ -21,7 +21,7 @@ TEST(AttentionKernel, FitsSharedMemoryAtEveryWidth) {
   for (int width = 1; width <= 256; ++width) {
     for (const int out_width : {1, width, 256}) EXPECT_LE(kernel_of(width, out_width).shared_bytes(), kMostShared) << width;
   }
-  for (const int width : {64, 128}) {
+  for (int width = 64; width <= 256; width += 8) {
     for (const int queries : {1, 10000}) {
       const AttentionKernel kernel = kernel_of(width, width, 1, {}, true, queries);
       EXPECT_LE(kernel.shared_bytes(), kMostSharedBytes) << width;
@@ -46,13 +46,13 @@ TEST(AttentionKernel, OfGradientsFitsSharedMemoryAtEveryWidth) {
   EXPECT_FALSE(HopperGradientKernel{64}.is_wide());
 }
 
-// Its weights are dropped behind their maxima and sums, which a tile that has all keys, and groups without maxima, have elsewhere.
-TEST(AttentionKernel, WithDropoutHasMaximaOfEachTile) {
+// Registers hold what is drawn beside the scores of two groups, not beside those of a tile that has all keys.
+TEST(AttentionKernel, WithDropoutHasTwoGroupsThatGoThroughTheKeys) {
   const std::vector<sym::Expr> q = {64, 12, 4096, 64}, v = {64, 12, 256, 64};
   const AttentionKernel kernel =
-      attention_kernel({.causal = false, .scale = 1}, DType::BF16, {}, q, v, true, AttentionDropout{.factor = 2, .limit = 0, .first = 0});
+      attention_kernel({.causal = false, .scale = 1}, DType::BF16, {}, q, v, true, AttentionDropout{.factor = 2, .limit = 1 << 15});
   EXPECT_FALSE(kernel.whole);
-  EXPECT_FALSE(kernel.folds_scale);
+  EXPECT_TRUE(kernel.folds_scale);
   EXPECT_EQ(kernel.groups, 2);
   EXPECT_LE(kernel.shared_bytes(), kMostSharedBytes);
 }
@@ -130,7 +130,11 @@ TEST(AttentionKernel, IsHoppersWhereTmaReadsTheOperands) {
   EXPECT_EQ(choice("q: bf16[2, 4, 50, 64], k: bf16[2, 2, 7, 64], v: bf16[2, 2, 7, 64]", "bf16[2, 4, 50, 64]"), "flash-hopper");
   EXPECT_EQ(choice("q: f16[s0, 128], k: f16[s0, 128], v: f16[s0, 128]", "f16[s0, 128]"), "flash-hopper");
   EXPECT_EQ(choice("q: bf16[2, 4, 50, 64], k: bf16[2, 4, 7, 64], v: bf16[2, 4, 7, 32]", "bf16[2, 4, 50, 32]"), "flash");
-  EXPECT_EQ(choice("q: bf16[2, 4, 50, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 50, 96]"), "flash");
+  EXPECT_EQ(choice("q: bf16[2, 4, 50, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 50, 96]"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 50, 256], k: bf16[4, 8, 256], v: bf16[4, 8, 256], m: f16[50, 8]", "bf16[4, 50, 256]", ", m"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 50, 200], k: bf16[4, 7, 200], v: bf16[4, 7, 200]", "bf16[4, 50, 200]"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 50, 204], k: bf16[4, 7, 204], v: bf16[4, 7, 204]", "bf16[4, 50, 204]"), "flash");
+  EXPECT_EQ(choice("q: bf16[4, 50, 40], k: bf16[4, 7, 40], v: bf16[4, 7, 40]", "bf16[4, 50, 40]"), "flash");
   EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 0, 64], v: bf16[4, 0, 64]", "bf16[4, 50, 64]"), "flash");
   // Masks are read two columns at once.
   EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[50, 8]", "bf16[4, 50, 64]", ", m"), "flash-hopper");
