@@ -51,8 +51,10 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
                     : fmt::format("attend<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width, kernel.warps, kernel.tiles, kernel.keys);
   if (kernel.split_rows > 0) return split_text(kernel, name, overlap);
   std::string last;  // of the numbers
-  if (kernel.hopper && kernel.width != kernel.taken_width()) last = fmt::format(", {}, {}", lane, kernel.width);
-  else if (kernel.hopper && lane > 0) last = fmt::format(", {}", lane);
+  if (kernel.hopper && kernel.width != kernel.taken_width())
+    last = fmt::format(", {}, {}", lane, kernel.width);
+  else if (kernel.hopper && lane > 0)
+    last = fmt::format(", {}", lane);
   std::string begin;
   for (const std::string& line : overlap_text(overlap)) begin += fmt::format("  {}\n", line);
   if (kernel.whole) {
@@ -64,16 +66,16 @@ std::string attention_text(const schedule::AttentionKernel& kernel, std::string_
   }
   if (kernel.dropout) {
     const std::string_view masking = !kernel.mask ? "kNoMask" : kernel.hopper ? "kMaskOfPairs" : "kMask";
-    const std::string tiles = kernel.hopper ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.taken_width(), kernel.groups,
-                                                          kernel.keys, kernel.stages)
+    const std::string tiles = kernel.hopper ? fmt::format("attend_on_hopper_with_dropout<{}, {}, {}, {}, ", kernel.taken_width(),
+                                                          kernel.groups, kernel.keys, kernel.stages)
                                             : fmt::format("attend_with_dropout<{}, {}, {}, {}, {}, ", kernel.width, kernel.out_width,
                                                           kernel.warps, kernel.tiles, kernel.keys);
     return fmt::format(
         "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, const int64_t* __restrict__ "
         "key,\n    const int64_t* __restrict__ call, ATTENTION_SHAPE shape, const float scale) {{\n{}  {}{}, {}, {}{}>(q, k, v, mask, out, "
         "shape, scale, {});\n}}\n",
-        kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal, kernel.folds_scale,
-        last, dropout_text(*kernel.dropout));
+        kernel.threads(), name, operands, mask, type, begin, tiles, masking, kernel.causal, kernel.folds_scale, last,
+        dropout_text(*kernel.dropout));
   }
   return fmt::format(
       "KERNEL __launch_bounds__({}, 1) {}(\n    {},\n    const {}* __restrict__ mask, {}* __restrict__ out, ATTENTION_SHAPE shape, const "

@@ -31,8 +31,9 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
   };
   const program::Operand of_q = result(0), of_k = result(1), of_v = result(2);
   const schedule::AttentionGradientKernel kernel = schedule::attention_gradient_kernel(q.sizes.back());
-  const schedule::HopperGradientKernel hopper{kernel.width};
-  const bool on_hopper = choice == schedule::kHopperAttention && !is_emulated(shared_.target);
+  const bool on_hopper = choice != schedule::kFlashAttention && !is_emulated(shared_.target);
+  const bool tiles_mask = on_hopper && choice == schedule::kTiledMaskAttention;
+  const schedule::HopperGradientKernel hopper{kernel.width, tiles_mask};
   const bool causal = !call.integers[0].is_const(0);
   std::vector<sym::Expr> shape = {q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]};
   for (const program::Operand* each : {&q, &k, &v, &out, &grad, &of_q, &of_k, &of_v})
@@ -73,19 +74,32 @@ void FunctionPrinter::print_gpu_attention_gradient(const program::LibraryCall& c
       const program::Operand& its = *each.operand;
       maps.push_back(schedule::attention_map(its.buffer, its.offset, its.sizes, its.strides, hopper.kTileRows));
     }
+    if (tiles_mask) {
+      parameters += "TENSOR_MAP mask_map, ";
+      types.emplace_back("TensorMap");
+      std::vector<sym::Expr> sizes = mask->sizes;
+      for (size_t d = 0; d < 2; ++d) {
+        if (mask->strides[d].is_const(0)) sizes[d] = 1;
+      }
+      maps.push_back(schedule::attention_map(mask->buffer, mask->offset, sizes, mask->strides, hopper.kTileRows));
+    }
     for (const Parameter& each : read) {
       const bool is_brought = std::any_of(tiles.begin(), tiles.end(), [&](const Parameter& tile) { return tile.operand == each.operand; });
       if (!on_hopper || !is_brought) add(each, true);
     }
-    if (mask != nullptr) add({"mask", mask}, true);
+    if (mask != nullptr && !tiles_mask) add({"mask", mask}, true);
     for (const Parameter& each : written) add(each, false);
     if (dropout) {
       add({"key", &call.inputs[call.inputs.size() - 2]}, true, true);
       add({"call", &call.inputs.back()}, true, true);
     }
-    const std::string_view masking = mask == nullptr ? "" : ", kMask";
-    std::string last = mask != nullptr ? ", mask" : dropout ? ", (const float*)nullptr" : "";
+    const std::string_view masking = mask == nullptr ? "" : tiles_mask ? ", kTiledMask" : ", kMask";
+    std::string last = tiles_mask        ? fmt::format(", (const {}*)nullptr", storage_type(buffer(mask->buffer).dtype))
+                       : mask != nullptr ? ", mask"
+                       : dropout         ? ", (const float*)nullptr"
+                                         : "";
     if (dropout) last += ", " + cuda::dropout_text(*dropout);
+    if (tiles_mask) last += fmt::format("{}, &mask_map", dropout ? "" : ", NoDropout{}");
     const std::string head = fmt::format("{}({}ATTENTION_GRADIENT_SHAPE shape, const float scale) {{\n", source.name, parameters);
     source.text =
         on_hopper

@@ -170,7 +170,7 @@ void FunctionPrinter::print_call(const program::LibraryCall& call) {
   for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kSplitAttention}) {
     if (call.kernel == fmt::format("attention#{}", choice)) return print_gpu_attention(call, choice);
   }
-  for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention}) {
+  for (const std::string_view choice : {schedule::kFlashAttention, schedule::kHopperAttention, schedule::kTiledMaskAttention}) {
     if (call.kernel == fmt::format("library.{}#{}", kAttentionGradient, choice)) return print_gpu_attention_gradient(call, choice);
     if (call.kernel == fmt::format("library.{}#{}", kDroppedAttention, choice)) return print_gpu_attention(call, choice);
   }

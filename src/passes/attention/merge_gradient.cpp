@@ -219,8 +219,7 @@ class GradientMatcher {
     if (!later_query || !are_bits_of_place(*later_query, 2, 8) || !is_pointwise(low, ScalarOp::PhiloxLow) ||
         !is_pointwise(high, ScalarOp::PhiloxHigh) || low.inputs != high.inputs || !is_place_of_block(low.inputs[0]))
       return std::nullopt;
-    const DropoutParts parts{
-        .kept = id, .key = behind_expand(low.inputs[1]), .call = behind_expand(low.inputs[2]), .limit = *limit};
+    const DropoutParts parts{.kept = id, .key = behind_expand(low.inputs[1]), .call = behind_expand(low.inputs[2]), .limit = *limit};
     const auto is_one = [&](ValueId value) {
       return graph_.type(value).dtype == DType::I64 && graph_.type(value).numel().is_const(1) && !is<Full>(value);
     };
@@ -335,8 +334,7 @@ std::vector<ValueId> operands_of(const GradientParts& parts, bool is_gradient) {
 }
 std::vector<Scalar> attributes_of(const GradientParts& parts) {
   std::vector<Scalar> attributes = {parts.causal, parts.scale};
-  if (parts.dropout)
-    attributes.insert(attributes.end(), {parts.dropout->factor, sym::Expr(parts.dropout->limit)});
+  if (parts.dropout) attributes.insert(attributes.end(), {parts.dropout->factor, sym::Expr(parts.dropout->limit)});
   return attributes;
 }
 

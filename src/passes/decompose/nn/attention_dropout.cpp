@@ -63,7 +63,8 @@ Tensor kept_weights(const DropoutState& state, const formula::AttentionOperands&
   const Tensor later_query = bits_of(query, 8), later_key = bits_of(key, 8), odd_key = bits_of(key, 1);
   const Tensor counter = place - (later_query * number(sizes[3]) + bits_of(key, 9));
   const auto drawn = [&](ScalarOp half) { return b.pointwise(half, {counter, b.expand(state.key, sizes), b.expand(state.call, sizes)}); };
-  const Tensor words = b.where(b.pointwise(ScalarOp::Eq, {later_query, number(0)}), drawn(ScalarOp::PhiloxLow), drawn(ScalarOp::PhiloxHigh));
+  const Tensor words =
+      b.where(b.pointwise(ScalarOp::Eq, {later_query, number(0)}), drawn(ScalarOp::PhiloxLow), drawn(ScalarOp::PhiloxHigh));
   const Tensor shift = later_key * number(4) + odd_key * number(16);
   return bits_of(b.pointwise(ScalarOp::ShiftRight, {words, shift}), 0xffff) < number(kept_limit(p));
 }

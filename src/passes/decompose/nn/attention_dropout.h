@@ -1,8 +1,8 @@
 // Dropout of attention's weights in the operators whose gradient is an operator of its own: _scaled_dot_product_flash_attention and alike.
 //
-// The forward operator draws 128 bits, the state, and gives them as its `rng_state` or `philox_seed` and `philox_offset`. The gradient draws
-// the same again, so no mask is kept. A Philox block, whose key is the state's first half, decides about eight weights, 16 bits for each,
-// which a thread of a GPU's kernels has together: that of query l and key s is kept where
+// The forward operator draws 128 bits, the state, and gives them as its `rng_state` or `philox_seed` and `philox_offset`. The gradient
+// draws the same again, so no mask is kept. A Philox block, whose key is the state's first half, decides about eight weights, 16 bits for
+// each, which a thread of a GPU's kernels has together: that of query l and key s is kept where
 //
 //   the block whose counter is the place of weight (l & ~8, s & ~9) in [B, H, L, S], and the second half of the state,
 //   in its word 2 (l & 8 ? 1 : 0) + (s & 8 ? 1 : 0), of that in the upper half of s & 1, else in the lower one,

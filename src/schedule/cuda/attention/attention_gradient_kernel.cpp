@@ -19,14 +19,15 @@ int AttentionGradientKernel::parts() const { return width > kWideGradient ? 2 : 
 
 namespace {
 
-constexpr int64_t kGradientAlignment = 1024, kStageStatistics = 1024, kGradientBarriers = 256;
+constexpr int64_t kGradientAlignment = 1024, kStageStatistics = 1024, kGradientBarriers = 256, kMaskTile = 64 * 64 * 2,
+                  kMostTiledWidth = 192;
 
 // Both kernels of narrow rows have the same.
 HopperGradientKernel::Half narrow_half(const HopperGradientKernel& kernel) {
   constexpr int kStages = 4;
   constexpr int64_t kStoredRow = 144;
   const int rows = kernel.groups() * HopperGradientKernel::kTileRows;
-  const int64_t ring = kStages * (2 * kernel.tile_bytes() + kStageStatistics);
+  const int64_t ring = kStages * (2 * kernel.tile_bytes() + kStageStatistics + (kernel.has_tiled_mask ? kMaskTile : 0));
   return {rows, kStages, kGradientAlignment + ring + rows * kStoredRow + kGradientBarriers};
 }
 
@@ -34,18 +35,22 @@ HopperGradientKernel::Half narrow_half(const HopperGradientKernel& kernel) {
 
 HopperGradientKernel::Half HopperGradientKernel::of_queries() const {
   if (!is_wide()) return narrow_half(*this);
-  const int rows = groups() * kTileRows, stages = width() > 192 ? 3 : width() > kWideGradient ? 5 : 6;
-  return {rows, stages, kGradientAlignment + (2 * groups() + stages) * tile_bytes() + kGradientBarriers};
+  // A mask for both groups lies behind two tiles of the ring.
+  const int rows = groups() * kTileRows, stages = width() > 192 ? 3 : width() <= kWideGradient ? 6 : has_tiled_mask ? 4 : 5;
+  const int64_t masks = has_tiled_mask ? stages / 2 * groups() * kMaskTile : 0;
+  return {rows, stages, kGradientAlignment + (2 * groups() + stages) * tile_bytes() + masks + kGradientBarriers};
 }
 
 HopperGradientKernel::Half HopperGradientKernel::of_keys() const {
   if (!is_wide()) return narrow_half(*this);
   constexpr int64_t kWeights = kTileRows * kTileRows * 4;
-  const int stages = width() > 192 ? 2 : width() > kWideGradient ? 3 : 4;
-  const int64_t ring = stages * (2 * tile_bytes() + kStageStatistics);
+  const int stages = width() > 192 ? 2 : width() <= kWideGradient ? 4 : has_tiled_mask ? 2 : 3;
+  const int64_t ring = stages * (2 * tile_bytes() + kStageStatistics + (has_tiled_mask ? kMaskTile : 0));
   return {kTileRows, stages, kGradientAlignment + 2 * tile_bytes() + ring + kWeights + kGradientBarriers};
 }
 
+// Shared memory holds no masks beside the widest tiles.
+bool can_have_tiled_mask(sym::Expr width) { return is_hopper_gradient_width(width) && width.value() <= kMostTiledWidth; }
 bool is_hopper_gradient_width(sym::Expr width) {
   return width.is_const() && width.value() >= kNarrow && width.value() <= kMostGradientWidth && width.value() % kEights == 0;
 }

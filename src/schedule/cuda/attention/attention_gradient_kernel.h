@@ -25,7 +25,8 @@ AttentionGradientKernel attention_gradient_kernel(sym::Expr width);
 // (codegen/cuda/prelude/attention/hopper_attention_gradient.inc); wider ones stay in shared memory where they do not fit, and two
 // groups are a block (hopper_wide_gradient.inc).
 struct HopperGradientKernel {
-  int own_width;  // of a row
+  int own_width;                // of a row
+  bool has_tiled_mask = false;  // a mask that TMA brings, too
 
   static constexpr int kTileRows = 64;
   // What rows are taken as, with zeros behind their elements.
@@ -44,7 +45,8 @@ struct HopperGradientKernel {
   Half of_queries() const;
   Half of_keys() const;
 };
-// Does it take such rows?
+// Does it take such rows, and such a mask beside them?
+bool can_have_tiled_mask(sym::Expr width);
 bool is_hopper_gradient_width(sym::Expr width);
 
 }  // namespace toroid::schedule

@@ -78,12 +78,31 @@ bool is_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool 
          (!has_mask(in.size(), kDroppedOperands) || is_in_pairs(program, in[kDroppedOperands], inputs_are_aligned));
 }
 
+// Has the gradient a mask that differs between queries?
+bool reads_mask(const CallStep& step) {
+  const std::vector<loop::Operand>& in = step.call.operands;
+  if (!has_mask(in.size(), kGradientOperands)) return false;
+  const loop::Operand& mask = in[kGradientOperands];
+  return !mask.sizes[2].is_const(1) && !mask.strides[2].is_const(0);
+}
+// Can TMA bring it, 64 keys of 64 queries at once? Batches or heads may have the same.
+bool has_tiled_mask(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
+  if (!reads_mask(step) || !can_have_tiled_mask(step.call.operands[0].sizes.back())) return false;
+  const loop::Operand& mask = step.call.operands[kGradientOperands];
+  std::vector<sym::Expr> sizes = mask.sizes;
+  for (size_t d = 0; d < 2; ++d) {
+    if (mask.strides[d].is_const(0)) sizes[d] = 1;
+  }
+  return is_reduced_float(program.buffer(mask.buffer).dtype) && sym::known_divisible(sizes[3], kElementsOfPiece) &&
+         is_in_pieces(program, mask.buffer, sizes, mask.strides, mask.offset, inputs_are_aligned);
+}
+
 bool is_gradient_for_hopper(const loop::LoopProgram& program, const CallStep& step, bool inputs_are_aligned) {
   const std::vector<loop::Operand>& in = step.call.operands;
-  constexpr size_t kMask = kGradientOperands;  // of all queries alike, where rows are narrow: its elements stay in registers
   const sym::Expr width = in[0].sizes.back();
-  const bool reads_mask = has_mask(in.size(), kMask) && !in[kMask].sizes[2].is_const(1) && !in[kMask].strides[2].is_const(0);
-  const bool has_rows = is_hopper_gradient_width(width) && !(reads_mask && width.is_const(64)) && sym::known_lt(0, in[0].sizes[2]) &&
+  // Of narrow rows registers have a mask that all queries have, and no other.
+  const bool has_mask_elsewhere = reads_mask(step) && width.is_const(64) && !has_tiled_mask(program, step, inputs_are_aligned);
+  const bool has_rows = is_hopper_gradient_width(width) && !has_mask_elsewhere && sym::known_lt(0, in[0].sizes[2]) &&
                         sym::known_lt(0, in[1].sizes[2]) &&
                         std::all_of(in.begin(), in.begin() + kGradientOperands, [&](const loop::Operand& each) {
                           return is_in_pieces(program, each.buffer, each.sizes, each.strides, each.offset, inputs_are_aligned);
@@ -153,8 +172,10 @@ bool has_attention_kernel(const Graph& graph, const Node& node) {
 }
 
 std::string_view attention_choice(const loop::LoopProgram& program, const CallStep& step, bool hopper, bool inputs_are_aligned) {
-  if (is_library(step.call.op, kAttentionGradient))
-    return hopper && is_gradient_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
+  if (is_library(step.call.op, kAttentionGradient)) {
+    if (!hopper || !is_gradient_for_hopper(program, step, inputs_are_aligned)) return kFlashAttention;
+    return has_tiled_mask(program, step, inputs_are_aligned) ? kTiledMaskAttention : kHopperAttention;
+  }
   if (is_library(step.call.op, kDroppedAttention))
     return hopper && is_for_hopper(program, step, inputs_are_aligned) ? kHopperAttention : kFlashAttention;
   if (!std::holds_alternative<Attention>(step.call.op)) return "";

@@ -2,8 +2,8 @@
 //
 // One is for all tensor cores from compute capability 8.0 on (codegen/cuda/prelude/attention/attention.inc). One is for Hopper's
 // (hopper_attention.inc): it reads queries, keys and values by TMA, rows of 64 to 256 elements, from multiples of 16 bytes on. One is for
-// few queries (split_attention.inc): blocks share the keys, of rows of 64 or 128 such elements. Up to 16 queries of the same keys always are its
-// own, up to 128 where an estimate says that other kernels leave multiprocessors idle.
+// few queries (split_attention.inc): blocks share the keys, of rows of 64 or 128 such elements. Up to 16 queries of the same keys always
+// are its own, up to 128 where an estimate says that other kernels leave multiprocessors idle.
 #pragma once
 
 #include <array>
@@ -21,7 +21,9 @@ namespace toroid::schedule {
 inline constexpr int kHopperKeys = 128;
 
 // CallStep::choice of an attention that these kernels compute; without a choice the runtime does.
-inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper", kSplitAttention = "flash-split";
+// The last: of a gradient, whose mask TMA brings.
+inline constexpr std::string_view kFlashAttention = "flash", kHopperAttention = "flash-hopper", kSplitAttention = "flash-split",
+                                  kTiledMaskAttention = "flash-hopper-mask";
 
 // Of passes/attention/merge_gradient.h: which weights stay, and times what.
 struct AttentionDropout {

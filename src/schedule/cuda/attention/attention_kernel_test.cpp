@@ -34,9 +34,16 @@ TEST(AttentionKernel, OfGradientsFitsSharedMemoryAtEveryWidth) {
   for (int width = 8; width <= 256; width += 8) {
     EXPECT_LE(attention_gradient_kernel(width).shared_bytes(), kMostShared) << width;
     if (!is_hopper_gradient_width(width)) continue;
+    for (const bool has_tiled_mask : {false, true}) {
+      if (has_tiled_mask && !can_have_tiled_mask(width)) continue;
+      const HopperGradientKernel each{width, has_tiled_mask};
+      EXPECT_LE(each.of_queries().shared_bytes * each.blocks_at_once(), kMostSharedBytes) << width;
+      EXPECT_LE(each.of_keys().shared_bytes * each.blocks_at_once(), kMostSharedBytes) << width;
+      if (has_tiled_mask) {
+        EXPECT_EQ(each.of_queries().stages % 2, 0) << width;  // a mask lies behind keys and values
+      }
+    }
     const HopperGradientKernel kernel{width};
-    EXPECT_LE(kernel.of_queries().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
-    EXPECT_LE(kernel.of_keys().shared_bytes * kernel.blocks_at_once(), kMostSharedBytes) << width;
     EXPECT_GE(kernel.width(), width);
     // A ring that has fewer tiles than a step holds would never be full: keys, values and the next keys.
     EXPECT_GE(kernel.of_queries().stages, 3) << width;
@@ -131,7 +138,8 @@ TEST(AttentionKernel, IsHoppersWhereTmaReadsTheOperands) {
   EXPECT_EQ(choice("q: f16[s0, 128], k: f16[s0, 128], v: f16[s0, 128]", "f16[s0, 128]"), "flash-hopper");
   EXPECT_EQ(choice("q: bf16[2, 4, 50, 64], k: bf16[2, 4, 7, 64], v: bf16[2, 4, 7, 32]", "bf16[2, 4, 50, 32]"), "flash");
   EXPECT_EQ(choice("q: bf16[2, 4, 50, 96], k: bf16[2, 4, 7, 96], v: bf16[2, 4, 7, 96]", "bf16[2, 4, 50, 96]"), "flash-hopper");
-  EXPECT_EQ(choice("q: bf16[4, 50, 256], k: bf16[4, 8, 256], v: bf16[4, 8, 256], m: f16[50, 8]", "bf16[4, 50, 256]", ", m"), "flash-hopper");
+  EXPECT_EQ(choice("q: bf16[4, 50, 256], k: bf16[4, 8, 256], v: bf16[4, 8, 256], m: f16[50, 8]", "bf16[4, 50, 256]", ", m"),
+            "flash-hopper");
   EXPECT_EQ(choice("q: bf16[4, 50, 200], k: bf16[4, 7, 200], v: bf16[4, 7, 200]", "bf16[4, 50, 200]"), "flash-hopper");
   EXPECT_EQ(choice("q: bf16[4, 50, 204], k: bf16[4, 7, 204], v: bf16[4, 7, 204]", "bf16[4, 50, 204]"), "flash");
   EXPECT_EQ(choice("q: bf16[4, 50, 40], k: bf16[4, 7, 40], v: bf16[4, 7, 40]", "bf16[4, 50, 40]"), "flash");
@@ -140,6 +148,34 @@ TEST(AttentionKernel, IsHoppersWhereTmaReadsTheOperands) {
   EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[50, 8]", "bf16[4, 50, 64]", ", m"), "flash-hopper");
   EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 7, 64], v: bf16[4, 7, 64], m: bf16[50, 7]", "bf16[4, 50, 64]", ", m"), "flash");
   EXPECT_EQ(choice("q: bf16[4, 50, 64], k: bf16[4, 8, 64], v: bf16[4, 8, 64], m: bf16[50, 1]", "bf16[4, 50, 64]", ", m"), "flash");
+}
+
+// Of a gradient with this mask.
+std::string choice_of_gradient(std::string_view mask, int width, int keys = 64) {
+  const std::string q = fmt::format("bf16[2, 4, 50, {}]", width), k = fmt::format("bf16[2, 4, {}, {}]", keys, width);
+  const Scheduled made = scheduled(fmt::format(R"(graph(q: {0}, k: {1}, v: {1}, o: {0}, g: {0}, m: {2}) {{
+  e: {3}[2, 4, 50, {4}] = expand(m)
+  a: {0}, b: {1}, c: {1}, s: f32[2, 4, 50, 3] = library.attention.gradient(q, k, v, o, g, e, attributes=[false, 0.5])
+  return a, b, c
+}})",
+                                               q, k, mask, mask.substr(0, mask.find('[')), keys),
+                                   cuda_planner(TensorCores::Hopper));
+  for (const Step& step : made.schedule.steps) {
+    if (const auto* call = std::get_if<CallStep>(&step)) return call->choice;
+  }
+  return "no call";
+}
+TEST(AttentionKernel, OfAGradientHasMasksThatDifferBetweenQueriesByTma) {
+  for (const int width : {64, 96, 128, 192}) {
+    EXPECT_EQ(choice_of_gradient("bf16[1, 4, 50, 64]", width), "flash-hopper-mask") << width;
+    EXPECT_EQ(choice_of_gradient("f16[2, 1, 50, 64]", width), "flash-hopper-mask") << width;
+  }
+  EXPECT_EQ(choice_of_gradient("bf16[2, 1, 1, 64]", 64), "flash-hopper");
+  EXPECT_EQ(choice_of_gradient("bf16[1, 4, 50, 64]", 256), "flash-hopper");
+  EXPECT_EQ(choice_of_gradient("bf16[1, 4, 50, 60]", 128, 60), "flash-hopper");  // rows of the mask do not begin at multiples of 16 bytes
+  EXPECT_EQ(choice_of_gradient("bf16[1, 4, 50, 60]", 64, 60), "flash");
+  EXPECT_EQ(choice_of_gradient("bool[1, 4, 50, 64]", 128), "flash-hopper");
+  EXPECT_EQ(choice_of_gradient("bool[1, 4, 50, 64]", 64), "flash");
 }
 
 TEST(AttentionKernel, OfFewQueriesSharesTheKeysAmongBlocks) {

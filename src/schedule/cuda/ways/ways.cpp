@@ -125,7 +125,7 @@ std::vector<Way> ways_of_filter_gradient(loop::LoopProgram& program, const Step&
 std::vector<Way> ways_of_attention(loop::LoopProgram& program, const Step& step, bool with_cudnn) {
   const auto& call = std::get<CallStep>(step);
   Ways ways(program, step, call.choice);
-  if (call.choice == kHopperAttention) {
+  if (call.choice == kHopperAttention || call.choice == kTiledMaskAttention) {
     CallStep other = call;
     other.choice = kFlashAttention;
     ways.add(std::string(kFlashAttention), seconds_of(program, step), std::move(other));
@@ -251,7 +251,8 @@ double seconds_of(const loop::LoopProgram& program, const Step& step) {
 std::vector<Way> ways_of(loop::LoopProgram& program, const Step& step, TensorCores cores, bool with_cudnn) {
   const bool on_hopper = cores == TensorCores::Hopper;
   if (const auto* call = std::get_if<CallStep>(&step)) {
-    if (call->choice == kFlashAttention || call->choice == kHopperAttention) return ways_of_attention(program, step, with_cudnn);
+    if (call->choice == kFlashAttention || call->choice == kHopperAttention || call->choice == kTiledMaskAttention)
+      return ways_of_attention(program, step, with_cudnn);
     if (const size_t configurations = num_configurations(*call); configurations > 0)
       return ways_of_configurations(program, step, configurations);
     const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call->call, call->outputs);
