@@ -86,7 +86,8 @@ def programs(torch):
     k[:, :, 700::701] *= 60  # beyond what weights relative to earlier maxima may be
     yield "attention_64_peaks", attention(), (q, k, v)
     yield "attention_mask", attention(), (*heads(2, 257, 64), make(2, 2, 257, 257))
-    yield "attention_96", attention(is_causal=True), heads(2, 200, 96)
+    for width in (96, 192, 256):
+        yield f"attention_{width}", attention(is_causal=True), heads(2, 200, width)
     yield "attention_decode", attention(), (make(2, 4, 1, 128), make(2, 4, 1000, 128), make(2, 4, 1000, 128))
     # blocks of a tile's keys are a cluster
     clustered = (make(2, 8, 1, 64), make(2, 2, 1024, 64), make(2, 2, 1024, 64), make(2, 1, 1, 1024))
@@ -95,7 +96,7 @@ def programs(torch):
     # Both passes: of narrow rows, of wide ones on wgmma, on mma.sync, and of widths between.
     for width, length in ((64, 300), (128, 330), (256, 200), (40, 150), (96, 170), (168, 150)):
         yield f"attention_gradient_{width}", attention_gradient.gradient(torch, True), (*heads(2, length, width), make(2, 2, length, width))
-    for width in (64, 256):
+    for width in (64, 128, 256):  # the first two by TMA
         operands = (*heads(2, 200, width), make(2, 2, 200, width), make(1, 2, 200, 200))
         yield f"attention_gradient_{width}_bias", attention_gradient.gradient(torch, False, lambda mask: mask), operands
     yield "softmax", lambda x: torch.softmax(x, -1), (make(300, 4096),)
