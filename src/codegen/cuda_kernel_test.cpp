@@ -152,6 +152,20 @@ graph(x: bf16[1, 2048], w: bf16[2048, 2048]) {
   y: bf16[1, 2048] = aten::linear(n, w)
   return y
 })"},
+    // Blocks make their queries, and one of them the row that the cache gets.
+    {"attention_that_writes_its_cache", R"(
+buffer 0 "keys": bf16[1, 2, 512, 64] = external
+buffer 1 "values": bf16[1, 2, 512, 64] = external
+graph(x: bf16[1, 8, 1, 64], n: bf16[1, 2, 1, 64], p: i64[1]) {
+  k: bf16[1, 2, 512, 64] = constant(0)
+  v: bf16[1, 2, 512, 64] = constant(1)
+  q: bf16[1, 8, 1, 64] = aten::mul.Tensor(x, 4.0)
+  m: bf16[1, 2, 1, 64] = aten::mul.Tensor(n, 8.0)
+  l: bf16[1, 2, 512, 64] = aten::index_copy(k, 2, p, m)
+  w: bf16[1, 2, 512, 64] = aten::index_copy(v, 2, p, n)
+  y: bf16[1, 8, 1, 64] = aten::scaled_dot_product_attention(q, l, w, enable_gqa=True)
+  return y, l -> buffer "keys", w -> buffer "values"
+})"},
     {"batched_matmul_of_free_rows", R"(
 sym s0 in [1, 4096]
 graph(x: f16[8, s0, 64], y: f16[8, 100, 64]) {

@@ -27,6 +27,7 @@ class Update {
         step, [&](const Kernel& s) { return allows_kernel(s) && allows_kernels(s.finish); },
         [&](const schedule::ScatterKernel& s) { return follows(reads(s), writes(s)); },
         [&](const schedule::CallStep& s) {
+          if (!s.updates.empty()) return allows_updates(s);
           if (!s.gpu || !s.epilogue) return follows(step);
           const bool reads = (s.prologue && this->reads(*s.prologue)) || std::any_of(s.call.operands.begin(), s.call.operands.end(),
                                                                                      [&](const auto& each) { return is_old(each.buffer); });
@@ -55,6 +56,14 @@ class Update {
     const std::vector<BufferId> read = schedule::reads_of(step), written = schedule::writes_of(step);
     return follows(std::any_of(read.begin(), read.end(), [&](BufferId id) { return is_old(id); }),
                    std::find(written.begin(), written.end(), output_) != written.end());
+  }
+  // A row of the new value is written while other rows are read, which are the old one's.
+  bool allows_updates(const schedule::CallStep& s) {
+    const auto is_read = [&](const auto& each) { return is_old(each.buffer); };
+    const bool reads = (s.prologue && this->reads(*s.prologue)) ||
+                       std::any_of(s.call.operands.begin() + (s.prologue ? 1 : 0), s.call.operands.end(), is_read) ||
+                       std::any_of(s.updates.begin(), s.updates.end(), [&](const auto& each) { return this->reads(each); });
+    return follows(reads, std::any_of(s.updates.begin(), s.updates.end(), [&](const auto& each) { return writes(each); }));
   }
   bool allows_kernels(const std::vector<Kernel>& kernels) {
     return std::all_of(kernels.begin(), kernels.end(), [&](const Kernel& each) { return allows_kernel(each); });

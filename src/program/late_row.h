@@ -11,15 +11,11 @@
 #include <optional>
 
 #include "program/module.h"
+#include "schedule/cuda/attention/late_row.h"
 
 namespace toroid::program {
 
-// Of an I64 input of the program: the row's index, which may be negative.
-struct LateRow {
-  BufferId buffer;
-  sym::Expr offset;
-  bool operator==(const LateRow&) const = default;
-};
+using schedule::LateRow;
 
 // Of a call of attention in the main graph. None where keys or values are written elsewhere, too, or where it is not known what is.
 std::optional<LateRow> late_row(const schedule::ScheduledGraph& graph, const LibraryCall& call);

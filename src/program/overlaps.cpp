@@ -35,7 +35,11 @@ bool can_load_ahead(const std::vector<schedule::ScheduledGraph>& graphs, const M
   const auto* call = std::get_if<LibraryCall>(&instruction);
   if (call != nullptr) return &loops == graphs[0].schedule.loops.get() && late_row(graphs[0], *call).has_value();
   const auto* launch = std::get_if<Launch>(&instruction);
-  return launch != nullptr && schedule::can_load_ahead(loops, kernel_of(graphs, module.kernels[launch->kernel]));
+  if (launch == nullptr) return false;
+  const schedule::Step kernel = kernel_of(graphs, module.kernels[launch->kernel]);
+  const auto* step = std::get_if<schedule::CallStep>(&kernel);
+  if (step != nullptr && !step->updates.empty()) return &loops == graphs[0].schedule.loops.get();  // all rows but these
+  return schedule::can_load_ahead(loops, kernel);
 }
 
 void add_overlaps(const std::vector<schedule::ScheduledGraph>& graphs, Module& module) {

@@ -58,6 +58,7 @@ Mentioned mentioned(const Step& step) {
           for (ExprId id : loop::roots(*s.call.scores)) list.values.push_back(id);
         }
         if (s.prologue) add(list, *s.prologue);
+        for (const ScatterKernel& update : s.updates) add(list, update);
         if (s.epilogue) add(list, *s.epilogue);
       },
       [](const BindStep&) {},

@@ -229,6 +229,10 @@ std::vector<BufferId> reads_of(const CallStep& step) {
     result.erase(result.begin());
     append_new(result, step.prologue->reads);
   }
+  for (const ScatterKernel& update : step.updates) {
+    std::erase(result, update.out);
+    append_new(result, update.reads);
+  }
   if (!step.epilogue) return result;
   for (BufferId id : step.epilogue->reads) {
     if (!contains(step.outputs, id)) result.push_back(id);
@@ -260,7 +264,11 @@ bool is_read_once(std::span<const Step> steps, BufferId id) {
   return std::count_if(steps.begin(), steps.end(), [&](const Step& step) { return contains(reads_of(step), id); }) == 1;
 }
 
-std::vector<BufferId> writes_of(const CallStep& step) { return step.epilogue ? step.epilogue->writes : step.outputs; }
+std::vector<BufferId> writes_of(const CallStep& step) {
+  std::vector<BufferId> result = step.epilogue ? step.epilogue->writes : step.outputs;
+  for (const ScatterKernel& update : step.updates) result.push_back(update.out);
+  return result;
+}
 
 std::vector<BufferId> writes_of(const Step& step) {
   return match(

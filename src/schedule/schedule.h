@@ -242,6 +242,8 @@ struct CallStep {
   std::optional<GpuTiles> gpu = {};               // a kernel of the program's own computes it; else the library does
   // Makes operand 0 in each of that kernel's blocks; it is in memory nowhere (schedule/cuda/products/prologues.h).
   std::optional<Kernel> prologue = std::nullopt;
+  // Of an attention by that kernel: write a row of operands 1 and 2, which it reads too (schedule/cuda/attention/cached_attention.h).
+  std::vector<ScatterKernel> updates = {};
 };
 
 // Convolutions done band by band of image rows. Each but the first reads as its image what the one before it makes, its epilogue's one

@@ -24,8 +24,7 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
   if (has_cluster || kernel.split_tiles > 1 || loads_ahead) numbers += fmt::format(", {}", kernel.split_tiles);
   if (has_cluster || loads_ahead) numbers += fmt::format(", {}", kernel.cluster);
   if (loads_ahead) numbers += ", true";
-  // Those that load ahead come where other kernels leave registers: of narrow rows two blocks' would do.
-  const int at_once = loads_ahead && kernel.width == kNarrowWidth ? 2 : 1;
+  const int at_once = loads_ahead ? split_blocks_at_once(kernel) : 1;
   return fmt::format(
       "KERNEL __launch_bounds__({0}, {8}){1} {2}(\n    const {3}* {4}q, const {3}* {4}k, const {3}* {4}v,\n    const {5}* {4}mask, {3}* "
       "{4}out, ATTENTION_SHAPE shape, const float scale{9}) {{\n{6}  attend_split<{7}>(q, k, v, mask, out, shape, scale{10});\n}}\n",
@@ -34,6 +33,8 @@ std::string split_text(const schedule::AttentionKernel& kernel, std::string_view
 }
 
 }  // namespace
+
+int split_blocks_at_once(const schedule::AttentionKernel& kernel) { return kernel.width == kNarrowWidth ? 2 : 1; }
 
 std::string dropout_text(const schedule::AttentionDropout& dropout) {
   return fmt::format("Dropout{{*key, *call, {}u, {}}}", (static_cast<uint64_t>(dropout.limit) << 16) - 1,

@@ -17,6 +17,10 @@ namespace toroid::codegen::cuda {
 // A value of the prelude's struct: `key` and `call` are pointers.
 std::string dropout_text(const schedule::AttentionDropout& dropout);
 
+// Blocks of few queries that a multiprocessor has at once, if keys and values are on their way before the kernel begins: such kernels come
+// where others leave registers, of which narrow rows need few.
+int split_blocks_at_once(const schedule::AttentionKernel& kernel);
+
 // `overlap`: of its launch, where it can start early ("flash-split"). `lane`: of the program, beside whose kernels it runs
 // (program/streams/lanes.h), at most kLanes. It takes q, k, v (Hopper's: their tensor maps), the mask (null without one), the result, an
 // AttentionShape and the scale.

@@ -10,6 +10,7 @@ CudaKernel print_kernel(const loop::LoopProgram& program, const schedule::Step& 
                         const schedule::Overlap& overlap) {
   const auto* product = std::get_if<schedule::CallStep>(&step);
   if (product != nullptr && product->call.scores) return print_written_attention(program, *product, graph, std::move(name));
+  if (product != nullptr && !product->updates.empty()) return print_cached_attention(program, *product, graph, std::move(name), overlap);
   if (product != nullptr) return print_product(program, *product, graph, std::move(name), overlap);
   if (const auto* scan = std::get_if<schedule::ScanKernel>(&step)) return print_scan(program, *scan, graph, std::move(name), overlap);
   if (const auto* scatter = std::get_if<schedule::ScatterKernel>(&step))

@@ -19,6 +19,9 @@ CudaKernel print_product(const loop::LoopProgram& program, const schedule::CallS
                          const schedule::Overlap& overlap);
 // Attention of scores that the program computes, and the table of the tiles in which some count (written_attention_kernel.cpp).
 CudaKernel print_written_attention(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name);
+// Attention that writes a row of its cache (cached_attention_kernel.cpp).
+CudaKernel print_cached_attention(const loop::LoopProgram& program, const schedule::CallStep& step, const Graph& graph, std::string name,
+                                  const schedule::Overlap& overlap);
 // cuda_scan.cpp, cuda_scatter.cpp
 CudaKernel print_scan(const loop::LoopProgram& program, const schedule::ScanKernel& kernel, const Graph& graph, std::string name,
                       const schedule::Overlap& overlap);

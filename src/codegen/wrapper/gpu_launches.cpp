@@ -86,6 +86,7 @@ void FunctionPrinter::print_gpu_launch(const schedule::Step& kernel, size_t grap
   if (schedule::is_in_triton(kernel)) return print_triton_launch(kernel);
   const std::string base = fmt::format("{}_kernel{}", identifier(schedule::name_of(kernel)), shared_.suffix);
   const schedule::CudaGrid grid = schedule::cuda_grid_of(loops_, kernel);
+  for (size_t i = 0; call != nullptr && i < call->updates.size(); ++i) print_base(call->updates[i], graph);
   const auto* scatter = std::get_if<schedule::ScatterKernel>(&kernel);
   if (scatter != nullptr) print_base(*scatter, graph);
   if (const auto* group = std::get_if<schedule::ParallelKernels>(&kernel)) {

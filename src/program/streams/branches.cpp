@@ -25,7 +25,9 @@ constexpr size_t kMostSteps = 64;
 
 bool keeps_nothing(const schedule::Step& step) {
   if (const auto* call = std::get_if<schedule::CallStep>(&step)) {
-    if (!call->gpu || call->call.scores || call->prologue || schedule::cudnn_of(call->choice) != schedule::Cudnn::Never) return false;
+    if (!call->gpu || call->call.scores || call->prologue || !call->updates.empty() ||
+        schedule::cudnn_of(call->choice) != schedule::Cudnn::Never)
+      return false;
     return call->gpu->shares == 0 && call->gpu->depth_warps == 0;  // no parts of tiles
   }
   if (const auto* group = std::get_if<schedule::ParallelKernels>(&step)) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
+#include "schedule/cuda/attention/cached_attention.h"
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
@@ -172,6 +173,7 @@ CudaGrid cuda_grid_of(const loop::LoopProgram& program, const Step& step) {
       [&](const CallStep& call) -> CudaGrid {
         TOROID_CHECK(call.gpu.has_value(), "'{}' is the library's", call.name);
         if (is_written_attention(call)) return written_attention_grid(program, call);
+        if (!call.updates.empty()) return cached_attention_grid(program, call);
         if (const ConvolutionAttempt convolution = as_convolution_of_tiles(program, call.call, call.outputs); convolution.shape) {
           const int resident = call.gpu->ping_pong ? 1 : 0;
           return {blocks_of(*convolution.shape, *call.gpu, has_pixels_across(program, call)), threads_of_convolution(*call.gpu),

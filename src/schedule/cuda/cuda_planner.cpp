@@ -16,6 +16,7 @@
 #include "schedule/cpu/form_estimate.h"
 #include "schedule/cpu/loops.h"
 #include "schedule/cuda/attention/attention_kernel.h"
+#include "schedule/cuda/attention/cached_attention.h"
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/column_sums.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
@@ -218,6 +219,7 @@ class CudaPlanner final : public Planner {
                            [&](const ProductShape& shape, const std::optional<EpilogueWork>& work) { return tiles_of(shape, work); });
       }
       make_prologues(program, schedule.steps);
+      if (cores_ == TensorCores::Hopper) fuse_cache_updates(program, schedule.steps);
       group_launches(program, schedule.steps);
     }
     return {};

@@ -200,6 +200,7 @@ class StepsWriter : loop::BlockText {
                        tiles.ping_pong ? " pingpong" : "", shares, few, groups));
     }
     if (call.prologue) kernel(*call.prologue, "prologue");
+    for (const ScatterKernel& each : call.updates) scatter(each, "update");
     if (call.epilogue) kernel(*call.epilogue, "epilogue");
     close();
   }

@@ -350,6 +350,7 @@ class ScheduleReader : private loop::LoopTextReader {
     if (cursor_.accept_word("choice")) made.choice = cursor_.string_literal();
     if (cursor_.accept_word("tiles")) made.gpu = gpu_tiles();
     if (cursor_.accept_word("prologue")) made.prologue = kernel(0);
+    while (cursor_.accept_word("update")) made.updates.push_back(scatter());
     if (cursor_.accept_word("epilogue")) made.epilogue = kernel(0);
     cursor_.expect("}");
     return made;

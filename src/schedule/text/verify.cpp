@@ -9,6 +9,7 @@
 #include "lower/convolutions/filter_gradient.h"
 #include "schedule/axes.h"
 #include "schedule/buffer_lists.h"
+#include "schedule/cuda/attention/cached_attention.h"
 #include "schedule/cuda/attention/written_attention.h"
 #include "schedule/cuda/convolutions/convolution_tiles.h"
 #include "schedule/cuda/convolutions/filter_gradient_tiles.h"
@@ -299,7 +300,13 @@ void verify_written_attention_tiles(const loop::LoopProgram& program, const Call
   require(tiles == on_hopper || tiles == elsewhere, "tiles of attention that has no such kernel");
 }
 
+void verify_cached_attention_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  require(as_cached_attention(program, step).has_value(), "a call writes rows of what is no cache of its own");
+  require(*step.gpu == cached_attention_tiles(program, step), "tiles of attention that has no such kernel");
+}
+
 void verify_tiles(const loop::LoopProgram& program, const CallStep& step) {
+  if (!step.updates.empty()) return verify_cached_attention_tiles(program, step);
   if (is_written_attention(step)) return verify_written_attention_tiles(program, step);
   if (is_library(step.call.op, kFilterGradient)) return verify_filter_gradient_tiles(program, step);
   if (std::holds_alternative<Convolution>(step.call.op)) return verify_convolution_tiles(program, step);
@@ -328,9 +335,10 @@ void verify(const loop::LoopProgram& program, const CallStep& step, std::span<co
     require(attempt.call || may_be_cudnn_attention(program, step), "a step that is not cuDNN's: {}", attempt.reason);
   }
   if (step.prologue) {
-    require(step.gpu && is_product_with_prologue(program, step), "a call that takes no prologue has one");
+    require(step.gpu && (!step.updates.empty() || is_product_with_prologue(program, step)), "a call that takes no prologue has one");
     verify(program, *step.prologue, {});
   }
+  require(step.updates.empty() || step.gpu, "a call of the library writes rows of its operands");
 }
 
 // Buffers that a value and positions load from.
@@ -407,7 +415,11 @@ void verify(const loop::LoopProgram& program, const Kernel& kernel, std::span<co
 void verify(const loop::LoopProgram& program, const Step& step, std::span<const Graph> subgraphs) {
   match(
       step, [&](const Kernel& s) { verify(program, s); }, [&](const ScanKernel& s) { verify(program, s); },
-      [&](const ScatterKernel& s) { verify(program, s); }, [&](const CallStep& s) { verify(program, s, subgraphs); },
+      [&](const ScatterKernel& s) { verify(program, s); },
+      [&](const CallStep& s) {
+        verify(program, s, subgraphs);
+        for (const ScatterKernel& update : s.updates) verify(program, update);
+      },
       [&](const BindStep& s) {
         const loop::Buffer& value = program.buffer(s.value);
         require(is_integral(value.dtype) && sym::product(value.sizes).is_const(1), "a size is bound to one integer");

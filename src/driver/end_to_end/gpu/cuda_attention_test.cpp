@@ -283,6 +283,48 @@ TEST(EmulatedAttention, OfACacheHasTheRowThatIsWritten) {
   }
 }
 
+// Heads beside each other in each row, two batches, wide rows, a mask, and more queries of the same keys than a tile has. What comes behind
+// reads the rows that were written, and, `reads_old`, those that were there.
+std::string step_of_a_cache_by_rows(bool reads_old) {
+  constexpr int kKeys = 48, kNumbers = 2 * kKeys * 2 * 128;
+  std::string cache;
+  for (int i = 0; i < kNumbers; ++i) cache += fmt::format("{}{}", i == 0 ? "" : ", ", (i * 37 % 64 - 32) / 64.0);
+  return fmt::format(R"(
+buffer 0 "keys": f16[2, {0}, 2, 128] = [{1}]
+buffer 1 "values": f16[2, {0}, 2, 128] = [{1}]
+graph(x: f16[2, 1, 6144], n: f16[2, 1, 2, 128], p: i64[2], s: f16[1, {0}]) {{
+  k: f16[2, {0}, 2, 128] = constant(0)
+  v: f16[2, {0}, 2, 128] = constant(1)
+  i: i64[1] = aten::slice.Tensor(p, 0, 1, 2)
+  m: f16[2, 1, 2, 128] = aten::mul.Tensor(n, 8.0)
+  l: f16[2, {0}, 2, 128] = aten::index_copy(k, 1, i, m)
+  w: f16[2, {0}, 2, 128] = aten::index_copy(v, 1, i, n)
+  a: f16[2, 2, {0}, 128] = aten::transpose.int(l, 1, 2)
+  b: f16[2, 2, {0}, 128] = aten::transpose.int(w, 1, 2)
+  r: f16[2, 1, 6144] = aten::mul.Tensor(x, 2.0)
+  h: f16[2, 1, 48, 128] = aten::reshape(r, [2, 1, 48, 128])
+  q: f16[2, 48, 1, 128] = aten::transpose.int(h, 1, 2)
+  y: f16[2, 48, 1, 128] = aten::scaled_dot_product_attention(q, a, b, s, enable_gqa=True)
+  c: f16[2, {0}, 2, 128] = aten::add.Tensor({2})
+  d: f16[2, {0}, 2, 128] = aten::neg(w)
+  return y, c, d, l -> buffer "keys", w -> buffer "values"
+}})",
+                     kKeys, cache, reads_old ? "l, k" : "l, l");
+}
+TEST(EmulatedAttention, WritesTheRowOfItsCache) {
+  for (const bool reads_old : {false, true}) {
+    const CompiledModel model = compiled(step_of_a_cache_by_rows(reads_old), codegen::Target::EmulatedCuda);
+    for (const int64_t row : {0, 31, 47, -48, -2}) {
+      std::vector<HostTensor> inputs = example_inputs(*model.program);
+      inputs[2] = HostTensor::from_ints(DType::I64, {2}, std::vector<int64_t>{-1, row});
+      const std::vector<HostTensor> expected = evaluate(*model.program, inputs), outputs = model.load(2).run(inputs);
+      EXPECT_EQ(difference(outputs[0], expected[0], {.sums_or_products = true}), std::nullopt) << "row " << row;
+      for (const size_t rows : {size_t{1}, size_t{2}})
+        EXPECT_EQ(difference(outputs[rows], expected[rows], {}), std::nullopt) << "row " << row;
+    }
+  }
+}
+
 TEST(EmulatedAttention, OfACacheReadsNoRowThatIsNotThere) {
   constexpr int kKeys = 40;  // the last warp has chunks of sixteen
   const CompiledModel model = compiled(step_of_a_cache(kKeys), codegen::Target::EmulatedCuda);

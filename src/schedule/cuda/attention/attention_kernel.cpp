@@ -147,7 +147,8 @@ bool is_split(const loop::LoopProgram& program, const CallStep& step, bool hoppe
 int64_t AttentionKernel::shared_bytes() const {
   if (split_rows > 0) {
     constexpr int kPadding = 8, kOfRow = 2;  // its maximum and its sum
-    return (int64_t{warps} * split_rows * (width + kPadding + kOfRow) + (cluster > 1 ? split_rows * (width + kPadding) : 0)) * 4;
+    const int64_t floats = int64_t{warps} * split_rows * (width + kPadding + kOfRow) + (cluster > 1 ? split_rows * (width + kPadding) : 0);
+    return floats * 4 + (makes_rows ? int64_t{split_rows + 2} * (width + kPadding) * 2 : 0);
   }
   if (hopper) {
     constexpr int kAlignment = 1024, kBarriers = 256;
@@ -233,7 +234,7 @@ sym::Expr tiles_of_keys(const AttentionKernel& kernel, std::span<const sym::Expr
   const auto sizes = in_four_dims(k, 1);
   return kernel.split_tiles * sizes[0] * sizes[1];
 }
-sym::Expr chunks_of_tile(std::span<const sym::Expr> k) { return sym::max(sym::ceil_div(in_four_dims(k, 1)[2], 16), 1); }
+sym::Expr chunks_of_tile(std::span<const sym::Expr> k) { return sym::max(sym::ceil_div(in_four_dims(k, 1)[2], kSplitKeys), 1); }
 
 // A warp has sixteen keys at a time. Blocks whose warps have none would only add parts.
 sym::Expr blocks_without_clusters(const AttentionKernel& kernel, std::span<const sym::Expr> k) {

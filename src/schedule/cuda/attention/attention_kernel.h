@@ -40,15 +40,16 @@ struct AttentionKernel {
   bool folds_scale;  // into the exponent, where nothing is added to scores
   std::optional<AttentionDropout> dropout = {};
   bool hopper = false;
-  int split_rows = 0;   // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
-  int split_tiles = 1;  // then: of so many rows with the same keys
-  int cluster = 1;      // then: more than 1 where so many blocks have equal parts of each tile's keys
-  int keys = 64;        // of a tile
-  int warps = 4;        // of a block
-  int tiles = 1;        // of 16 queries, a warp
-  int groups = 2;       // Hopper: of 4 warps with 64 queries, besides the one that loads
-  int stages = 2;       // Hopper: of the rings of keys and of values
-  bool whole = false;   // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
+  int split_rows = 0;       // more than 0: of few queries, whose keys blocks share; rows of queries, 8 or 16
+  int split_tiles = 1;      // then: of so many rows with the same keys
+  bool makes_rows = false;  // then: of queries, and one of keys and values (cached_attention.h)
+  int cluster = 1;          // then: more than 1 where so many blocks have equal parts of each tile's keys
+  int keys = 64;            // of a tile
+  int warps = 4;            // of a block
+  int tiles = 1;            // of 16 queries, a warp
+  int groups = 2;           // Hopper: of 4 warps with 64 queries, besides the one that loads
+  int stages = 2;           // Hopper: of the rings of keys and of values
+  bool whole = false;       // Hopper: a head's keys are one tile (codegen/cuda/prelude/attention/short_attention.inc)
 
   // Hopper: what rows are taken as, with zeros behind their elements.
   int taken_width() const { return (width + 63) / 64 * 64; }
@@ -74,6 +75,7 @@ AttentionKernel split_attention_kernel(const Attention& op, DType dtype, std::op
                                        std::span<const sym::Expr> k);
 sym::Expr split_attention_blocks(const AttentionKernel& kernel, std::span<const sym::Expr> k);
 inline constexpr int kSplitBlocks = kMultiprocessors;  // at most
+inline constexpr int kSplitKeys = 16;                  // that a warp has at a time
 
 // The tiles for q and v, [.., rows, columns], and the mask's dtype.
 AttentionKernel attention_kernel(const Attention& op, DType dtype, std::optional<DType> mask, std::span<const sym::Expr> q,

@@ -18,6 +18,8 @@ const CallStep* as_few_rows(const Step& kernel) {
 bool can_overlap(const loop::LoopProgram& program, const Step& kernel) {
   const bool is_loops =
       std::holds_alternative<Kernel>(kernel) || std::holds_alternative<ScanKernel>(kernel) || std::holds_alternative<ScatterKernel>(kernel);
+  const auto* call = std::get_if<CallStep>(&kernel);
+  if (call != nullptr && !call->updates.empty()) return can_overlap(call->call.operands[1].sizes);
   if (!is_loops && as_few_rows(kernel) == nullptr) return false;
   return sym::known_lt(0, cuda_grid_of(program, kernel).blocks);
 }

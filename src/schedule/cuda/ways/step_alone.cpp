@@ -45,6 +45,7 @@ void rename(Step& step) {
         call.gpu.reset();
         if (call.prologue) rename_kernel(*call.prologue, rename_kernel);
         if (call.epilogue) rename_kernel(*call.epilogue, rename_kernel);
+        for (ScatterKernel& update : call.updates) update.name = "step";
       },
       [](auto& other) { other.name = "step"; });
 }
