@@ -14,6 +14,7 @@
 #include "lower/layouts.h"
 #include "lower/lowering.h"
 #include "lower/nextafter.h"
+#include "lower/unread_indices.h"
 #include "passes/attention/merge_gradient.h"
 #include "passes/constant_values.h"
 #include "passes/decompose/custom/apply_custom.h"
@@ -448,7 +449,9 @@ void Lowering::lower_gather(const Node& node) {
   const ValueId input = node.inputs[0];
   if (!lowered(input).buffer && !cost_of(exprs(), lowered(input).value).is_cheap() && !is_read_again_from_elsewhere(input)) realise(input);
   std::vector<sym::Expr> axes = fresh_axes(sizes(id));
-  const ExprId value = at(input, indices(std::span(node.inputs).subspan(1), sizes(input), axes));
+  const std::vector<sym::Expr> index = indices(std::span(node.inputs).subspan(1), sizes(input), axes);
+  ExprId value = at(input, index);
+  for (sym::Expr each : index) value = with_check_if_unread(exprs(), value, each);
   define(id, std::move(axes), value, merged_provenance(node));
   realise_if_worth_it(id);
 }
@@ -459,7 +462,10 @@ void Lowering::lower_scatter(const Node& node, const Scatter& op) {
   const BufferId base = contiguous(node.inputs[0]);
   std::vector<sym::Expr> axes = fresh_axes(sizes(source));
   std::vector<sym::Expr> index = indices(std::span(node.inputs).subspan(2), sizes(id), axes);
-  const ExprId value = at(source, axes);
+  ExprId value = at(source, axes);
+  for (size_t d = 0; d < index.size(); ++d) {
+    if (sym::known_le(sizes(id)[d], 1)) value = with_check(exprs(), value, index[d]);  // no address depends on it
+  }
   const BufferId out = new_buffer(id);
   add_computation(loop::ScatterLoop{base, std::move(axes), std::move(index), op.mode, value}, {out}, merged_provenance(node));
   define_buffer(id, out);

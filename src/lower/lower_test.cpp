@@ -54,6 +54,31 @@ graph(x: f32[s0, 8], b: f32[8]) {
             "map y_out[i8, i9] = exp(add(x[i8, i9], b[i9]))\n");
 }
 
+// Who computes v0 checks it.
+TEST(Lower, IndicesThatNoAddressDependsOnAreComputedAllTheSame) {
+  EXPECT_EQ(loops_of(R"(
+graph(w: f32[1, 4], i: i64[3]) {
+  r: i64[3, 1] = reshape(i)
+  a: i64[3, 4] = expand(r)
+  b: i64[3, 4] = iota(dim=1)
+  y: f32[3, 4] = gather(w, a, b)
+  return y
+})"),
+            "value v0 below 1 = i[i7]\n"
+            "map y_out[i7, i8] = where(ge(bitcast.i64.i64(index(v0)), 0), w[0, i8], 0.0)\n");
+}
+
+TEST(Lower, IndicesThatAreNumbersNeedNoCheck) {
+  EXPECT_EQ(loops_of(R"(
+graph(w: f32[1, 4]) {
+  a: i64[1, 3] = iota(dim=0)
+  b: i64[1, 3] = full(value=2)
+  y: f32[1, 3] = gather(w, a, b)
+  return y
+})"),
+            "map y_out[0, i3] = w[0, 2]\n");
+}
+
 // Rows of two numbers that lie across memory: no copy of them, and the result lies as they do.
 TEST(Lower, ProductsOfFewNumbersAcrossMemoryAreLoops) {
   EXPECT_EQ(loops_of(R"(

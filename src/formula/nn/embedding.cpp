@@ -10,8 +10,9 @@ Tensor embedding(Tensor weight, Tensor indices) { return weight.builder().gather
 
 Tensor one_hot(Tensor indices, int64_t classes) {
   Builder& b = indices.builder();
-  Tensor index = b.unsqueeze(indices, -1);
-  return b.cast(b.binary(ScalarOp::Eq, index, b.arange(classes)), DType::I64);
+  Tensor all = b.arange(classes);
+  Tensor index = b.gather(all, {b.unsqueeze(indices, -1)});  // the index itself; others than 0 to classes - 1 are errors
+  return b.cast(b.binary(ScalarOp::Eq, index, all), DType::I64);
 }
 
 // ---- bags -----------------------------------------------------------------------------------------------------------

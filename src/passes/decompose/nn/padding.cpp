@@ -113,11 +113,17 @@ sym::Expr repeated_size(Decomposer& d, const Args& a, int64_t dim, Tensor repeat
   return bind_recorded(d, 0, dim, d.b.sum(d.b.cast(repeats, DType::I64), {}), sym::kPosInf);
 }
 
-// For each result the position it repeats: the number of positions whose repetitions end at or before it.
-Tensor repeated_positions(Builder& b, Tensor repeats, sym::Expr count) {
+// For each result the position it repeats: the number of positions whose repetitions end at or before it. That a size which was given is
+// the sum of the repetitions is checked as an index is, on the device: who gives it does so lest the device be waited for.
+Tensor repeated_positions(Decomposer& d, const Args& a, Tensor repeats, sym::Expr count) {
+  Builder& b = d.b;
   Tensor ends = b.scan(ScanOp::Sum, b.cast(repeats, DType::I64), 0)[0];
   Tensor is_before = ends <= b.unsqueeze(b.arange(count), 1);
-  return b.sum(b.cast(is_before, DType::I64), {1});
+  Tensor positions = b.sum(b.cast(is_before, DType::I64), {1});
+  const sym::Expr n = repeats.numel();
+  if (!a.has("output_size") || !sym::known_lt(0, n)) return positions;
+  Tensor beyond = b.slice(ends, 0, n - 1, 1) - b.scalar(DType::I64, count);
+  return positions + b.gather(b.arange(1), {beyond});
 }
 
 std::vector<Tensor> repeat_interleave_each(Decomposer& d, const Args& a) {
@@ -126,7 +132,7 @@ std::vector<Tensor> repeat_interleave_each(Decomposer& d, const Args& a) {
   Tensor x = flat_unless(a.tensor("self"), a, dim);
   Tensor repeats = b.expand(b.reshape(a.tensor("repeats"), {-1}), {x.size(dim)});
   const sym::Expr count = repeated_size(d, a, dim, repeats);
-  Tensor positions = repeated_positions(b, repeats, count);
+  Tensor positions = repeated_positions(d, a, repeats, count);
   std::vector<Tensor> indices;
   Sizes sizes = x.sizes();
   sizes[static_cast<size_t>(dim)] = count;
@@ -139,7 +145,7 @@ std::vector<Tensor> repeat_interleave_each(Decomposer& d, const Args& a) {
 }
 std::vector<Tensor> repeat_interleave_positions(Decomposer& d, const Args& a) {
   const Tensor repeats = a.tensor("repeats");
-  return {repeated_positions(d.b, repeats, repeated_size(d, a, 0, repeats))};
+  return {repeated_positions(d, a, repeats, repeated_size(d, a, 0, repeats))};
 }
 
 // ---- shuffles ------------------------------------------------------------------------------------------------------
