@@ -23,6 +23,49 @@ struct Step {
   bool constant_first = false;           // c - x
 };
 
+std::optional<double> number_of(const Full& full) {
+  if (const auto* number = std::get_if<double>(&full.value)) return *number;
+  const auto* integer = std::get_if<sym::Expr>(&full.value);
+  return integer != nullptr && integer->is_const() ? std::optional(static_cast<double>(integer->value())) : std::nullopt;
+}
+
+bool is_positive_number(const Graph& graph, ValueId id) {
+  while (std::holds_alternative<Expand>(graph.producer(id).op) || std::holds_alternative<Cast>(graph.producer(id).op))
+    id = graph.producer(id).inputs[0];
+  const auto* full = std::get_if<Full>(&graph.producer(id).op);
+  return full != nullptr && number_of(*full).value_or(0) > 0;
+}
+
+// May an element be 0? One of the model's tensors may; a sum with a positive number is taken for a variance with its epsilon.
+bool may_vanish(const Graph& graph, ValueId id) {
+  const Node& node = graph.producer(id);
+  if (is_view(node) || std::holds_alternative<Expand>(node.op) || std::holds_alternative<Cast>(node.op))
+    return may_vanish(graph, node.inputs[0]);
+  if (const auto* full = std::get_if<Full>(&node.op)) return number_of(*full).value_or(0) == 0;
+  const Pointwise* pointwise = as_pointwise(node);
+  if (pointwise == nullptr) return true;
+  const auto vanishes = [&](ValueId input) { return may_vanish(graph, input); };
+  switch (pointwise->op) {
+    case ScalarOp::Sqrt: return vanishes(node.inputs[0]);
+    case ScalarOp::Mul: return std::ranges::any_of(node.inputs, vanishes);
+    case ScalarOp::Exp: return false;
+    case ScalarOp::Add: return std::ranges::none_of(node.inputs, [&](ValueId input) { return is_positive_number(graph, input); });
+    default: return true;
+  }
+}
+
+// May an element of a scale be infinite, of weights that are finite? Filters of 0 would become NaN with it.
+bool may_be_infinite(const Graph& graph, ValueId id) {
+  const Node& node = graph.producer(id);
+  if (is_view(node) || std::holds_alternative<Expand>(node.op) || std::holds_alternative<Cast>(node.op))
+    return may_be_infinite(graph, node.inputs[0]);
+  const Pointwise* pointwise = as_pointwise(node);
+  if (pointwise == nullptr) return false;
+  if (pointwise->op == ScalarOp::Rsqrt || pointwise->op == ScalarOp::Reciprocal) return may_vanish(graph, node.inputs[0]);
+  if (pointwise->op == ScalarOp::Div && may_vanish(graph, node.inputs[1])) return true;
+  return std::ranges::any_of(node.inputs, [&](ValueId input) { return may_be_infinite(graph, input); });
+}
+
 // A product with all that can be folded into it, in order. Dims of the channels: of the product, and of the last result.
 struct Chain {
   NodeId product;
@@ -119,6 +162,8 @@ class ChainFinder {
     const bool constant_first = node.inputs[1] == value;
     const std::optional<ValueId> constant = constant_of_channels(graph_, constancy_, node.inputs[constant_first ? 0 : 1], channel);
     if (!constant || (constant_first && pointwise->op == ScalarOp::Div)) return std::nullopt;
+    if (pointwise->op == ScalarOp::Div && may_vanish(graph_, *constant)) return std::nullopt;
+    if (!is_sum && may_be_infinite(graph_, *constant)) return std::nullopt;
     return Step{id, constant, constant_first};
   }
 

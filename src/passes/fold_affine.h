@@ -15,9 +15,11 @@
 //   products that others read too, and products in float16 and bfloat16, whose rounding would become the filters';
 //   filters that the program computes (dequantised weights) or writes;
 //   scales that are plain numbers: nothing is gained, and the weights would be in memory twice;
+//   scales that may be infinite, which would make NaNs of filters that are 0: divisions by a tensor of the model, or by the root of a
+//     variance without an epsilon;
 //   programs that return gradients.
 //
-// A scale that is infinite, of a variance of 0 without an epsilon, gives NaN where a filter is 0. One of 0 gives zeros of either sign.
+// A scale of 0 gives zeros of either sign.
 #pragma once
 
 #include "graph/graph.h"

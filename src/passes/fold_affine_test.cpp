@@ -148,7 +148,9 @@ graph(x: f32[s0, 4, 9]) {
   q: f32[1] = constant(2)
   a: f32[5, 6] = aten::mm(x, w)
   b: f32[5, 6] = aten::sub.Tensor(p, a)
-  c: f32[5, 6] = aten::div.Tensor(b, p)
+  v: f32[6] = aten::add.Scalar(p, 0.5)
+  r: f32[6] = aten::sqrt(v)
+  c: f32[5, 6] = aten::div.Tensor(b, r)
   d: f32[5, 6] = aten::neg(c)
   e: f32[5, 6] = aten::sub.Tensor(d, q)
   f: f32[5, 6] = aten::mul.Scalar(e, 3)
@@ -274,6 +276,35 @@ const FoldCase kLeftAlone[] = {
   c: f32[5, 6] = aten::linear(x, w)
   y: f32[5, 6] = aten::mul.Tensor(c, s)
   z: f32[6, 4] = aten::add_.Scalar(w, 1)
+  return y
+})"},
+    {"divisors_that_may_be_zero",
+     {"w: f32[6, 4]", "s: f32[6]"},
+     R"(graph(x: f32[5, 4]) {
+  w: f32[6, 4] = constant(0)
+  s: f32[6] = constant(1)
+  c: f32[5, 6] = aten::linear(x, w)
+  y: f32[5, 6] = aten::div.Tensor(c, s)
+  return y
+})"},
+    {"reciprocals_of_what_may_be_zero",
+     {"w: f32[6, 4]", "s: f32[6]"},
+     R"(graph(x: f32[5, 4]) {
+  w: f32[6, 4] = constant(0)
+  s: f32[6] = constant(1)
+  c: f32[5, 6] = aten::linear(x, w)
+  r: f32[6] = aten::reciprocal(s)
+  y: f32[5, 6] = aten::mul.Tensor(c, r)
+  return y
+})"},
+    {"variances_without_an_epsilon",
+     {"w: f32[6, 4, 1]", "m: f32[6]", "v: f32[6]"},
+     R"(graph(x: f32[5, 4, 8]) {
+  w: f32[6, 4, 1] = constant(0)
+  m: f32[6] = constant(1)
+  v: f32[6] = constant(2)
+  c: f32[5, 6, 8] = aten::conv1d(x, w)
+  y: f32[5, 6, 8] = aten::batch_norm(c, none, none, m, v, false, 0.1, 0.0, false)
   return y
 })"},
     {"statistics_that_the_program_writes",
