@@ -1,6 +1,7 @@
 #include "passes/decompose/engine/forward_mode.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <unordered_map>
 
@@ -177,8 +178,13 @@ class Tangents {
         return where(eq(zeros, 0), before, after);
       }
       case ScanOp::LogAddExp: {
-        const Tensor weights = exp(x - b_.keep(b_.amax(x, {op.dim}), {op.dim}));
-        return scan(ScanOp::Sum, weights * dx) / scan(ScanOp::Sum, weights);
+        // sum exp(x) dx / sum exp(x), both by their logarithms: before a row's maximum either sum may be too small for a number. Where all
+        // elements so far are -inf, nothing changes.
+        constexpr double kNothing = -std::numeric_limits<double>::infinity();
+        const Tensor largest = b_.keep(b_.amax(x, {op.dim}), {op.dim});
+        const Tensor below = x - where(eq(largest, kNothing), 0, largest), all = scan(ScanOp::LogAddExp, below);
+        auto share = [&](Tensor part) { return where(eq(all, kNothing), 0, exp(scan(ScanOp::LogAddExp, below + log(part)) - all)); };
+        return share(where(dx < 0, 0, dx)) - share(where(dx < 0, -dx, 0));
       }
     }
     refuse_derivative(to_string(Op(op)));

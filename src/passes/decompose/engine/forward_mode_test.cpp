@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -200,9 +201,20 @@ TEST(ForwardModeValues, AreThoseOfPyTorchAtKinksAndZeros) {
   EXPECT_EQ(tangent("y: f64[3] = aten::abs(a)", {-1, 0, 1}), (std::vector<double>{-1, 0, 1}));
   EXPECT_EQ(tangent("y: f64[3] = aten::pow.Tensor_Scalar(a, 2)", {-1, 0, 1}), (std::vector<double>{-2, 0, 2}));
   EXPECT_EQ(tangent("y: f64[4] = aten::cumprod(a, 0)", {2, 0, 3, 0}), (std::vector<double>{1, 2, 6, 0}));
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(tangent("y: f64[4] = aten::logcumsumexp(a, 0)", {-kInf, 0, 1, 2})[0], 0);
   EXPECT_EQ(tangent("t: f64[] = aten::prod(a)\n  y: f64[3] = aten::expand(t, [3])", {2, 0, 3}), (std::vector<double>{6, 6, 6}));
   EXPECT_EQ(tangent("t: f64[] = aten::prod(a)\n  y: f64[3] = aten::expand(t, [3])", {0, 0, 3}), (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(tangent("t: f64[3] = aten::detach(a)\n  y: f64[3] = aten::mul.Tensor(t, a)", {2, 3, 4}), (std::vector<double>{2, 3, 4}));
+}
+
+// Of numbers below a row's maximum by more than an exponential can tell.
+TEST(ForwardModeValues, OfRunningLogarithmsAreThoseOfNumbersBeforeTheMaximum) {
+  const char* text =
+      "graph(x: f64[3], s: f64[3]) {\n  a: f64[3] = aten::_make_dual(x, s, 0)\n  y: f64[3] = aten::logcumsumexp(a, 0)\n"
+      "  p: f64[3], q: f64[3] = aten::_unpack_dual(y, 0)\n  return q\n}\n";
+  EXPECT_EQ(results(text, {{0, 900, 2000}, {1, -1, 1}}), (std::vector<double>{1, -1, 1}));
+  EXPECT_EQ(results(text, {{0, 900, 2000}, {0, 0, 0}}), (std::vector<double>{0, 0, 0}));
 }
 
 TEST(ForwardModeRefusals, NameWhatHasNoRule) {
