@@ -40,13 +40,21 @@ bool only_moves(const Op& op) {
   return can_undo(op) || std::holds_alternative<Expand>(op) || std::holds_alternative<Remap>(op) || std::holds_alternative<Gather>(op);
 }
 
+// The largest integer that is no pattern of a NaN, whose bits may change on the way.
+int64_t largest_position(DType dtype) {
+  if (dtype == DType::F16) return 0x7c00;
+  if (dtype == DType::BF16) return 0x7f80;
+  if (dtype == DType::F32) return 0x7f80'0000;
+  return size_bytes(dtype) == 2 ? std::numeric_limits<int16_t>::max() : std::numeric_limits<int32_t>::max();
+}
+
 // An integer as wide as the tensor's elements, which holds their positions where views change the dtype.
 DType position_dtype(Tensor base) {
-  const sym::Expr last = base.numel() - 1;
   const int64_t width = size_bytes(base.dtype());
   if (width == 8) return DType::I64;
-  if (width == 4 && sym::known_le(last, std::numeric_limits<int32_t>::max())) return DType::I32;
-  if (width == 2 && sym::known_le(last, std::numeric_limits<int16_t>::max())) return DType::I16;
+  const bool fits = sym::known_le(base.numel() - 1, largest_position(base.dtype()));
+  if (width == 4 && fits) return DType::I32;
+  if (width == 2 && fits) return DType::I16;
   throw Error(ErrorKind::Unsupported, fmt::format("writing to a view of the bits of {} is not supported", to_string(base.type())));
 }
 
