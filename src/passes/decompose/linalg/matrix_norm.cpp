@@ -103,6 +103,18 @@ std::vector<Tensor> nuclear_norm(Decomposer& d, const Args& a) {
   return {d.b.cast(named_norm(d, in.x, "nuc", has_dim ? a.dims("dim") : Dims{0, 1}, a.flag("keepdim")), in.result)};
 }
 
+// |A| |A^-1|: infinite where there is no inverse, or the product is no number.
+template <class Norm>
+Tensor condition(Tensor x, Norm norm) {
+  Builder& b = x.builder();
+  const TensorType info = {.dtype = DType::I32, .sizes = x.sizes().without_last(2)};
+  const std::vector<Tensor> results = b.library("linalg.inv", {x}, {x.type(), info});
+  const Tensor is_singular = results[1] > 0;
+  const Tensor inverse = where(b.unsqueeze(b.unsqueeze(is_singular, -1), -1), 0, results[0]);
+  const Tensor product = norm(x) * norm(inverse);
+  return where(is_singular | isnan(product), kInfinity, product);
+}
+
 // The ratio of the largest to the smallest singular value, or |A| |A^-1| in another norm.
 std::vector<Tensor> linalg_cond(Decomposer& d, const Args& a) {
   const Input in = input_of(a);
@@ -113,15 +125,17 @@ std::vector<Tensor> linalg_cond(Decomposer& d, const Args& a) {
     Tensor largest = d.b.amax(values, {-1}), smallest = d.b.amin(values, {-1});
     return {p > 0 ? largest / smallest : smallest / largest};
   }
-  Tensor inverse = d.call1("aten::linalg_inv", {in.x});
-  return {matrix_norm(d, in.x, p, dims, false) * matrix_norm(d, inverse, p, dims, false)};
+  return {condition(in.x, [&](Tensor x) { return matrix_norm(d, x, p, dims, false); })};
 }
 
 std::vector<Tensor> linalg_cond_named(Decomposer& d, const Args& a) {
   const Input in = input_of(a);
   const Dims dims = {in.x.rank() - 2, in.x.rank() - 1};
-  Tensor inverse = d.call1("aten::linalg_inv", {in.x});
-  return {named_norm(d, in.x, a.text("p"), dims, false) * named_norm(d, inverse, a.text("p"), dims, false)};
+  if (a.text("p") == "nuc") {
+    Tensor values = singular_values_along(d, in.x, dims);
+    return {d.b.sum(values, {-1}) * d.b.sum(reciprocal(values), {-1})};
+  }
+  return {condition(in.x, [&](Tensor x) { return named_norm(d, x, a.text("p"), dims, false); })};
 }
 
 constexpr DecompositionRow kMatrixNormRows[] = {
