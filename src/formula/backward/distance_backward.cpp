@@ -9,13 +9,16 @@
 namespace toroid::formula {
 namespace {
 
-// grad * d |v|_p / dv, `distance` being |v|_p. Rows that coincide have no direction.
+// grad * d |v|_p / dv, `distance` being |v|_p. Rows that coincide have no direction, and those with NaN none that is a number.
 Tensor slope_of(Tensor v, Tensor grad, Tensor distance, double p) {
-  Tensor sign = apply(ScalarOp::Sign, v);
+  Tensor sign = where(isnan(v), v, apply(ScalarOp::Sign, v));
   if (p == 0) return v.builder().full(v.builder().broadcast(v.sizes(), grad.sizes()), v.dtype(), 0.0);
   if (p == 1) return grad * sign;
   if (p == 2) return where(eq(distance, 0), 0, grad * v / distance);
-  if (std::isinf(p)) return where(eq(abs(v), distance), grad * sign, 0);
+  if (std::isinf(p)) {
+    Tensor below = abs(v) - distance;  // NaN between infinities, too
+    return where(isnan(below), below, where(eq(below, 0), grad * sign, 0));
+  }
   Tensor none = eq(distance, 0);
   if (p < 1) none = none | eq(v, 0);
   return where(none, 0, sign * pow(abs(v), p - 1) * grad / pow(distance, p - 1));

@@ -9,7 +9,10 @@
 namespace toroid::formula {
 namespace {
 
-Tensor sign_of(Tensor x) { return apply(ScalarOp::Sign, x); }
+// inner(z) between -bound and bound, and for NaN; -outer below and outer above.
+Tensor bent_slope(Tensor z, double bound, double outer, Tensor inner) {
+  return where(z <= -bound, number_like(z, -outer), where(z >= bound, number_like(z, outer), inner));
+}
 
 }  // namespace
 
@@ -19,12 +22,12 @@ Tensor mse_loss_slope(Tensor x, Tensor t) { return 2.0 * (x - t); }
 
 Tensor smooth_l1_loss_slope(Tensor x, Tensor t, double beta) {
   Tensor z = x - t;
-  return beta == 0 ? sign_of(z) : where(abs(z) < beta, z / beta, sign_of(z));
+  return bent_slope(z, beta, 1, z / beta);
 }
 
 Tensor huber_loss_slope(Tensor x, Tensor t, double delta) {
   Tensor z = x - t;
-  return where(abs(z) <= delta, z, sign_of(z) * delta);
+  return bent_slope(z, delta, delta, z);
 }
 
 Tensor soft_margin_loss_slope(Tensor x, Tensor t) { return -t * sigmoid(-t * x); }

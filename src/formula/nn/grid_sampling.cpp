@@ -42,7 +42,7 @@ Position bring_inside(Position position, sym::Expr size, const Sampling& samplin
   }
   const Tensor last = size_number(position.at, size - 1);
   Tensor is_free = (position.at > 0) & (position.at < last);
-  return {minimum(maximum(position.at, 0), last), where(is_free, position.rate, 0)};
+  return {where(position.at > 0, minimum(position.at, last), 0), where(is_free, position.rate, 0)};  // NaN is the first, as in PyTorch
 }
 
 GridTap tap_at(Tensor position, sym::Expr size, Tensor weight, Tensor slope) {

@@ -1,5 +1,5 @@
-// Products of mixed dtypes, transformer layers and CTC, against PyTorch's results; what it computes on GPUs only, against
-// the product that it stands for.
+// Products of mixed dtypes, transformer layers, CTC, and grids with NaNs and infinities, against PyTorch's results; what it computes on GPUs
+// only, against the product that it stands for.
 #include "passes/decompose/engine/operator_cases.h"
 
 namespace toroid {
@@ -208,6 +208,23 @@ TEST_P(WholeLayers, ArePyTorchs) { check(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(MixedProducts, WholeLayers, testing::ValuesIn(kMixedProducts));
 INSTANTIATE_TEST_SUITE_P(TransformerLayers, WholeLayers, testing::ValuesIn(kTransformerLayers));
 INSTANTIATE_TEST_SUITE_P(CtcLoss, WholeLayers, testing::ValuesIn(kCtcLoss));
+
+constexpr const char* kImage = "f32[1, 1, 2, 3] = [1, 2, 3, 4, 5, 6]";
+constexpr const char* kGrid = "f32[1, 1, 4, 2] = [nan, 0, 0.5, nan, inf, 0, -inf, 1]";
+
+const OperatorCase kStrangeGrids[] = {
+    {"aten::grid_sampler_2d(x0, x1, 0, 0, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [nan, nan, nan, nan]"}},
+    {"aten::grid_sampler_2d(x0, x1, 0, 1, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [2.5, 2.75, 4.5, 4]"}},
+    {"aten::grid_sampler_2d(x0, x1, 0, 2, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [2.5, 2.75, 2.5, 4]"}},
+    {"aten::grid_sampler_2d(x0, x1, 1, 0, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [0, 0, 0, 0]"}},
+    {"aten::grid_sampler_2d(x0, x1, 1, 1, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [1, 3, 3, 4]"}},
+    {"aten::grid_sampler_2d(x0, x1, 1, 2, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [1, 3, 1, 4]"}},
+    {"aten::grid_sampler_2d(x0, x1, 2, 1, false)", {kImage, kGrid}, {"f32[1, 1, 1, 4] = [nan, nan, nan, nan]"}},
+};
+
+class StrangeGrids : public testing::TestWithParam<OperatorCase> {};
+TEST_P(StrangeGrids, AreSampledAsPyTorchDoes) { check(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Rows, StrangeGrids, testing::ValuesIn(kStrangeGrids));
 
 }  // namespace
 }  // namespace toroid
