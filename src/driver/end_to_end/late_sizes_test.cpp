@@ -152,6 +152,47 @@ graph(x: f32[2, 9], v: i64[6]) {
       text, {{x, ints({6}, {3, 1, 3, 3, 1, 9})}, {none, ints({6}, {5, 5, 5, 5, 5, 5})}, {x, ints({6}, {6, 5, 4, 3, 2, 1})}});
 }
 
+// As the exporter leaves it after torch._check(y.shape[0] == 3).
+TEST(LateSizes, ANumberThatTheModelHasMadeOfASizeIsChecked) {
+  for (const char* text :
+       {"graph(x: f32[5]) {\n  y: i64[3, 1] = aten::nonzero(x)\n  return y\n}",
+        "graph(x: f32[5]) {\n  m: bool[5] = aten::ne.Scalar(x, 0)\n  y: f32[3] = aten::index.Tensor(x, [m])\n  return y\n}",
+        "graph(x: f32[5]) {\n  m: bool[5] = aten::ne.Scalar(x, 0)\n  y: f32[3] = aten::masked_select(x, m)\n"
+        "  z: f32[3] = aten::mul.Scalar(y, 2)\n  return z\n}",
+        "graph(x: f32[5]) {\n  i: i64[5] = aten::to.dtype(x, dtype.i64)\n"
+        "  y: i64[3] = aten::repeat_interleave.Tensor(i)\n  return y\n}"}) {
+    const CompiledModel model = compiled(text);
+    Executable executable = model.load(1);
+    const std::vector<HostTensor> three = {floats({5}, {1, 0, 1, 0, 1})};
+    EXPECT_EQ(difference(executable.run(three)[0], evaluate(*model.program, three)[0], {}), std::nullopt) << text;
+    for (const HostTensor& x : {floats({5}, {1, 1, 1, 0, 1}), floats({5}, {1, 0, 0, 0, 1})}) {
+      const std::string report = error_of_call(executable, {x}).report();
+      EXPECT_NE(report.find(", 3), which the program relies on"), std::string::npos) << text << "\n" << report;
+    }
+  }
+}
+
+// torch._check(k < m) of two numbers that are read.
+TEST(LateSizes, WhatTheModelAssertsOfTwoNumbersIsChecked) {
+  const CompiledModel model = compiled(R"(
+sym u0 in [0, inf] from data
+sym u1 in [1, inf] from data
+graph(a: i64[], b: i64[]) {
+  k: i64[] = aten::item(a)
+  sym u0 = k
+  m: i64[] = aten::item(b)
+  sym u1 = m
+  aten::_assert_scalar((u0 < u1), "k < m")
+  r: i64[u0] = aten::arange(u0)
+  y: i64[u0] = aten::add.Tensor(r, (u1))
+  return y
+})");
+  Executable executable = model.load(1);
+  EXPECT_EQ(executable.run(std::vector<HostTensor>{ints({}, {2}), ints({}, {5})})[0].to_ints(), (std::vector<int64_t>{5, 6}));
+  const std::string report = error_of_call(executable, {ints({}, {6}), ints({}, {5})}).report();
+  EXPECT_NE(report.find("u1 = 5 violate u0 < u1"), std::string::npos) << report;
+}
+
 TEST(LateSizes, AValueForEachSelectedElement) {
   constexpr std::string_view kText = R"(
 sym u0 in [0, 6] from data

@@ -44,7 +44,12 @@ void require_true(Builder& b, Tensor holds, const std::string& what) {
 
 sym::Expr bind_recorded(Decomposer& d, size_t result, int64_t dim, Tensor value, sym::Expr most) {
   if (result >= d.recorded.size()) return bound_symbol(d.b, value, most);
-  return bind_size(d.b, d.recorded[result].sizes[static_cast<size_t>(dim)], value);
+  const sym::Expr size = d.recorded[result].sizes[static_cast<size_t>(dim)];
+  if (size.is_const() && !d.in_subgraph) {
+    d.b.require_equal(bound_symbol(d.b, value, most), size, "a size that depends on data");
+    return size;
+  }
+  return bind_size(d.b, size, value);
 }
 
 namespace {

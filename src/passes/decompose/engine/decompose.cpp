@@ -424,6 +424,7 @@ class GraphDecomposer {
     d.flips_filters = options_.flips_filters;
     d.has_backward_weights = options_.has_backward_weights;
     d.resamples_by_dims = options_.resamples_by_dims;
+    d.in_subgraph = is_subgraph();
     std::vector<Tensor> results = apply(builder_, id, inputs, d);
     if (results.size() < node.outputs.size()) results.resize(node.outputs.size());  // an error if one of them is read
 
@@ -448,6 +449,7 @@ class GraphDecomposer {
       // For results that are no tensor the model has a stand-in of any type, which nothing uses.
       if (used_[static_cast<size_t>(output)] && !is_one_of(schema.name, kRecordedWrongly)) {
         check_recorded(schema.name, results[i].type(), plain_type(source_.type(output)), model_value(output).name, nullptr);
+        require_recorded_numbers(results[i].type(), plain_type(source_.type(output)), model_value(output).name);
       }
       define(output, place ? *place : memory_.allocate(results[i]));
     }
@@ -548,6 +550,17 @@ class GraphDecomposer {
     throw Error(ErrorKind::InvalidModel,
                 fmt::format("{} gives {} as '{}', but the model records {}", op, to_string(got), name, to_string(recorded)))
         .help("export the model again; if that does not help, report it together with the model");
+  }
+
+  bool is_subgraph() const { return &source_ != &program_.graph; }
+
+  // Sizes that depend on data, and that the model records as numbers.
+  void require_recorded_numbers(const TensorType& got, const TensorType& recorded, const std::string& name) {
+    for (size_t d = 0; d < got.sizes.size() && !is_subgraph(); ++d) {
+      const auto from_data = [](sym::Expr symbol) { return symbol.node()->symbol_kind == sym::SymbolKind::DataDependent; };
+      if (!recorded.sizes[d].is_const() || !std::ranges::any_of(sym::free_symbols(got.sizes[d]), from_data)) continue;
+      builder_.require_equal(got.sizes[d], recorded.sizes[d], fmt::format("size {} of '{}'", d, name));
+    }
   }
 
   Program& program_;

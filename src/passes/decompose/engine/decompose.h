@@ -101,6 +101,7 @@ struct Decomposer {
   bool has_duals = false;
   ByteConvolutions byte_convolutions = ByteConvolutions::None;  // this and the next ones: as of DecomposeOptions
   bool sums_elements = false, flips_filters = false, has_backward_weights = false, resamples_by_dims = false;
+  bool in_subgraph = false;                                // of control flow
   const std::set<ConstantId>* written_in_place = nullptr;  // by nodes of the graph that is decomposed; null where there are none
   // The tensor passed as `parameter` holds `value` from now on. For the operator of the node itself: writes of an operator
   // applied through call() are dropped.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formula/basics/precision.h"
+#include "graph/type_rules.h"
 #include "passes/decompose/arguments/operands.h"
 #include "passes/decompose/engine/data_dependent.h"
 #include "passes/decompose/engine/forward_mode.h"
@@ -95,7 +96,26 @@ std::vector<Tensor> assert_true_with_token(Decomposer& d, const Args& a) {
   return {a.tensor("dep_token")};
 }
 
-// What the model asserts about sizes is among the program's guards already.
+// What the model asserts about one number is among the ranges of symbols; torch._check(n < m) is here alone. In subgraphs nothing is
+// checked: no guard can name their symbols.
+void require_fact(Decomposer& d, const Args& a) {
+  const Scalar given = a.scalar("self");
+  const auto* fact = std::get_if<sym::Expr>(&given);
+  if (fact == nullptr || fact->is_const() || d.in_subgraph) return;
+  for (sym::Expr symbol : sym::free_symbols(*fact)) {
+    if (is_unbound(d.b.graph(), symbol) && is_unbound(d.program.graph, symbol)) return;
+  }
+  may_hold(*fact, &d.program.guards);
+}
+std::vector<Tensor> assert_scalar(Decomposer& d, const Args& a) {
+  require_fact(d, a);
+  return {};
+}
+std::vector<Tensor> assert_scalar_with_token(Decomposer& d, const Args& a) {
+  require_fact(d, a);
+  return {a.tensor("dep_token")};
+}
+
 std::vector<Tensor> nothing(Decomposer&, const Args&) { return {}; }
 std::vector<Tensor> dependency_token(Decomposer& d, const Args&) { return {d.b.full({0}, DType::F32, 0.0)}; }
 std::vector<Tensor> pass_token(Decomposer&, const Args& a) { return {a.tensor("dep_token")}; }
@@ -140,7 +160,7 @@ constexpr DecompositionRow kConversionRows[] = {
     {"aten::item", item},
     {"aten::_local_scalar_dense", item},
 
-    {"aten::_assert_scalar", nothing},
+    {"aten::_assert_scalar", assert_scalar},
     {"aten::_assert_tensor_metadata", nothing},
     {"aten::_assert_async.*", assert_true},
     {"aten::sym_constrain_range", nothing},
@@ -153,7 +173,7 @@ constexpr DecompositionRow kConversionRows[] = {
     {"aten::sym_numel", nothing},
     {"aten::sym_storage_offset", nothing},
     {"aten::_make_dep_token", dependency_token},
-    {"aten::_functional_assert_scalar", pass_token},
+    {"aten::_functional_assert_scalar", assert_scalar_with_token},
     {"aten::_functional_assert_async.*", assert_true_with_token},
     {"aten::_functional_sym_constrain_range", pass_token},
     {"aten::_functional_sym_constrain_range_for_size", pass_token},
