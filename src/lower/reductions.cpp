@@ -82,6 +82,9 @@ void Lowering::lower_reduce(const Node& node, const Reduce& op) {
   // rows lie far from zero, |m| at least eight times their deviation: elsewhere m's error is far below theirs, and the third pass finds
   // nothing to do.
   //
+  // The third pass also squares anew what has no square in F32: where sums are very large or small, deviations are scaled by a power of 2.
+  // Results in F32 do without, as PyTorch's layer norms do.
+  //
   // What follows from sums alone is in the results' dtype, which may be F64 where the row is F32; elements meet m in their own.
   const DType type = exprs().dtype(value), wide = dtype(node.outputs[0]);
   const auto kept = [&](const char* suffix, DType as, loop::Work work) {
@@ -103,12 +106,30 @@ void Lowering::lower_reduce(const Node& node, const Reduce& op) {
   const ExprId squares = sum_of("_squares", times(deviation, deviation), loop::SumCare::Finest);
   const ExprId is_far = exprs().compute(ScalarOp::Ge, {exprs().convert(times(times(centre, centre), elements), type),
                                                        exprs().convert(times(squares, number(Scalar(64.0))), type)});
-  const auto where_far = [&](ExprId correction, DType as) {
-    return exprs().compute(ScalarOp::Where, {is_far, correction, exprs().literal(Scalar(0.0), as)});
+  const auto chosen = [&](ExprId condition, ExprId then, ExprId otherwise) {
+    return exprs().compute(ScalarOp::Where, {condition, then, otherwise});
   };
-  const ExprId drift = sum_of("_drift", where_far(deviation, type), loop::SumCare::Fine);
-  const ExprId shift = where_far(exprs().compute(ScalarOp::Div, {drift, elements}), wide);
-  const ExprId corrected = exprs().compute(ScalarOp::Sub, {squares, times(drift, shift)});
+  const auto where_needed = [&](ExprId condition, ExprId correction) {
+    return chosen(condition, correction, exprs().literal(Scalar(0.0), exprs().dtype(correction)));
+  };
+  ExprId drift{}, needs = is_far, all_squares = squares;
+  if (type == DType::F32 && wide == DType::F64) {
+    const ExprId is_large = exprs().compute(ScalarOp::Ge, {squares, number(Scalar(0x1p100))});
+    const ExprId is_small = exprs().compute(ScalarOp::Lt, {squares, times(elements, number(Scalar(0x1p-100)))});
+    const auto factor = [&](double large, double small, DType as) {
+      const auto literal = [&](double each) { return exprs().literal(Scalar(each), as); };
+      return chosen(is_large, literal(large), chosen(is_small, literal(small), literal(1.0)));
+    };
+    needs = exprs().compute(ScalarOp::BitOr, {is_far, exprs().compute(ScalarOp::BitOr, {is_large, is_small})});
+    const ExprId scaled = times(deviation, factor(0x1p-80, 0x1p80, type)), back = factor(0x1p80, 0x1p-80, wide);
+    drift = times(sum_of("_drift", where_needed(needs, scaled), loop::SumCare::Finest), back);
+    const ExprId again = sum_of("_again", where_needed(needs, times(scaled, scaled)), loop::SumCare::Finest);
+    all_squares = chosen(needs, times(again, times(back, back)), squares);
+  } else {
+    drift = sum_of("_drift", where_needed(is_far, deviation), loop::SumCare::Fine);
+  }
+  const ExprId shift = where_needed(needs, exprs().compute(ScalarOp::Div, {drift, elements}));
+  const ExprId corrected = exprs().compute(ScalarOp::Sub, {all_squares, times(drift, shift)});
   define(node.outputs[0], axes, exprs().compute(ScalarOp::Add, {centre, shift}), provenance);
   define(node.outputs[1], axes, exprs().compute(ScalarOp::Max, {corrected, zero}), provenance);
   for (ValueId output : node.outputs) realise(output);  // once a row, also where other kernels read them
