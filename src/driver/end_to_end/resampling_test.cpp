@@ -33,8 +33,10 @@ void expect_the_same(std::string_view input, std::string_view call, std::string_
   const std::string text = resampling_text(input, call, result);
   const Resampled at_once = resampled(text, false), by_dims = resampled(text, true);
   EXPECT_TRUE(std::ranges::equal(by_dims.result.bytes(), at_once.result.bytes()));
-  if (gathers_less) EXPECT_LT(by_dims.gathered, at_once.gathered);
-  else EXPECT_EQ(by_dims.gathered, at_once.gathered);
+  if (gathers_less)
+    EXPECT_LT(by_dims.gathered, at_once.gathered);
+  else
+    EXPECT_EQ(by_dims.gathered, at_once.gathered);
   expect_as_evaluated(text);
 }
 
