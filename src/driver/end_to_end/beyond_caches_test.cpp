@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "driver/end_to_end/compiled_for_test.h"
-#include "driver/end_to_end/numbers_for_test.h"
+#include "driver/end_to_end/numbers/numbers_for_test.h"
 
 namespace toroid {
 namespace {

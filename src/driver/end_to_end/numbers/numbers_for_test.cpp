@@ -1,4 +1,4 @@
-#include "driver/end_to_end/numbers_for_test.h"
+#include "driver/end_to_end/numbers/numbers_for_test.h"
 
 #include <numeric>
 
