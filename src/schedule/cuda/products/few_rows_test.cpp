@@ -204,8 +204,8 @@ TEST(FewRows, FitSharedMemoryOfAnyNumberOfRows) {
     const ProductAttempt product = as_product_of_tiles(*made.schedule.loops, call->call, call->outputs);
     GpuTiles tiles = *call->gpu;
     for (tiles.stages = 1; are_few_rows_tiled(tiles) && tiles.stages <= 16; ++tiles.stages) {
-      if (is_few_rows_plan(*product.shape, tiles))
-        EXPECT_LE(few_rows_tiled_bytes(*product.shape, tiles), kMostSharedBytes - kOwnBytes) << what << ", " << tiles.stages;
+      if (!is_few_rows_plan(*product.shape, tiles)) continue;
+      EXPECT_LE(few_rows_tiled_bytes(*product.shape, tiles), kMostSharedBytes - kOwnBytes) << what << ", " << tiles.stages;
     }
     return are_few_rows_tiled(tiles);
   };

@@ -26,7 +26,7 @@ enum class RightNumbers : uint8_t { OfLeft, Int8, E4M3, E5M2, Int4 };
 struct ProductShape {
   sym::Expr rows = 1, columns = 1, depth = 1, inner_batches = 1, batches = 1;
   struct Side {
-    BufferId buffer;
+    BufferId buffer = {};
     sym::Expr offset = 0;
     bool transposed = false;                       // neighbours in memory are neighbours in a column
     sym::Expr stride = 0;                          // from one contiguous row, or column, to the next
